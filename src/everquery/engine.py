@@ -1,0 +1,386 @@
+"""The embedded runtime: standing queries in one Python process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date, datetime
+from threading import RLock
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.errors import InvalidQueryError
+from everquery.index.arrays import PAUSED
+from everquery.kinds import KINDS
+from everquery.queries import Query
+from everquery.queries.block import block_of_query
+from everquery.queries.changes import Change, Deregister, Pause, Register, Resume
+from everquery.queries.spec import Key
+from everquery.queries.table import check_table
+from everquery.shard import DueMerge, Shard
+from everquery.state.names import NameTable, encode
+from everquery.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What became of a table of queries.
+
+    Attributes
+    ----------
+    registered : int
+        How many rows are live queries now.
+    errors : pyarrow.Table
+        ``row``, ``id`` and ``reason`` of each row that was skipped.
+    """
+
+    registered: int
+    errors: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a query is evaluated; prints as text.
+
+    Attributes
+    ----------
+    query_id, kind : str
+    path : str
+        The structure that finds the query.
+    attributes : tuple of str
+        The attributes by which it is found.
+    candidate_share : float
+        The share of the events of its lane (its key's, or all) that look at the query.
+    cost_ns : float
+        Nanoseconds that the query is expected to add to such an event.
+    lane_queries, segment_queries : int
+        How many queries share the lane, and the segment.
+    """
+
+    query_id: str
+    kind: str
+    path: str
+    attributes: tuple[str, ...]
+    candidate_share: float
+    cost_ns: float
+    lane_queries: int
+    segment_queries: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} query {self.query_id!r}: {self.path} on {', '.join(self.attributes)}; "
+            f"looked at by {self.candidate_share:.3%} of the events of its lane of"
+            f" {self.lane_queries:,} queries, {self.cost_ns:.3g} ns an event"
+            f" (segment of {self.segment_queries:,})"
+        )
+
+
+class Engine:
+    """Standing queries over one stream, in this process.
+
+    Its methods may be called from several threads. Notices of changes (keys that are inside a new
+    query already) come with the next `process`.
+
+    Parameters
+    ----------
+    stream : Stream
+
+    Examples
+    --------
+    >>> import everquery as eq, pyarrow as pa
+    >>> engine = eq.Engine(eq.Stream("trades", key="symbol", attributes=["price"]))
+    >>> engine.register(eq.Border("band", {"price": (40, 50)}, key="IBM"))
+    >>> batch = pa.table({"symbol": ["IBM", "IBM", "AAPL"], "price": [45.0, 51.0, 45.0]})
+    >>> notices = engine.process(batch)
+    >>> notices.select(["query_id", "event", "key", "seq"]).to_pylist()
+    [{'query_id': 'band', 'event': 'enter', 'key': 'IBM', 'seq': 0},
+     {'query_id': 'band', 'event': 'leave', 'key': 'IBM', 'seq': 1}]
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._shard = Shard(stream)
+        self._lock = RLock()
+        self._merger: ThreadPoolExecutor | None = None
+        self._merging: tuple[DueMerge, Future[Any]] | None = None
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that the queries are about."""
+        return self._stream
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the thread that merges; the engine goes on to work without it."""
+        with self._lock:
+            if self._merger is not None:
+                self._merger.shutdown()
+                self._install_merged()
+                self._merger = None
+
+    # -- queries ------------------------------------------------------------------------------
+
+    def register(self, query: Query | Iterable[Query]) -> None:
+        """Register a query, or several: all of them or, on an error, none."""
+        queries = [query] if isinstance(query, Query) else list(query)
+        for each in queries:
+            if not isinstance(each, Query) or getattr(each, "kind", None) not in KINDS:
+                kinds = ", ".join(kind.spec.__name__ for kind in KINDS.values())
+                raise InvalidQueryError(f"{each!r} is no standing query; give one of {kinds}")
+        ids = [each.id for each in queries]
+        if len(set(ids)) < len(ids):
+            twice = next(each for each in ids if ids.count(each) > 1)
+            raise InvalidQueryError(f"the id {twice!r} occurs twice; nothing is registered")
+        self._apply(Register(tuple(block_of_query(each, self._stream) for each in queries)))
+
+    def register_table(
+        self,
+        table: pa.Table | pa.RecordBatch,
+        *,
+        kind: str,
+        on_error: Literal["raise", "skip"] = "raise",
+    ) -> Registered:
+        """Register a table of queries of one kind.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            ``id``; ``key`` (optional, null for none); ``<attribute>_lo`` and ``<attribute>_hi`` for
+            each attribute (null for no limit); ``closed`` (optional: left, right, both, neither);
+            ``silent`` (optional, for borders).
+        kind : str
+            ``range`` or ``border``.
+        on_error : {"raise", "skip"}
+            What bad rows do: refuse the table, or stay out of it.
+
+        Raises
+        ------
+        InvalidTableError
+            If rows are bad (its ``errors`` lists them all), or a column is.
+        """
+        if kind not in KINDS:
+            raise InvalidQueryError(f"kind is {kind!r}; it takes one of {', '.join(KINDS)}")
+        if on_error not in ("raise", "skip"):
+            raise InvalidQueryError(f"on_error is {on_error!r}; it takes 'raise' or 'skip'")
+        with self._lock:
+            checked = check_table(
+                table,
+                KINDS[kind].spec,
+                self._stream,
+                already_live=self._shard.catalog.live,
+                repeated=_repeated,
+            )
+            if on_error == "raise":
+                checked.raise_errors()
+            self._apply(Register(checked.blocks))
+        return Registered(sum(len(block) for block in checked.blocks), checked.errors)
+
+    def deregister(self, query_id: str | Iterable[str]) -> None:
+        """End a query, or several; an unknown id raises, and then none is ended."""
+        self._apply(Deregister(_ids(query_id)))
+
+    def pause(self, query_id: str | Iterable[str]) -> None:
+        """Let a query, or several, emit nothing until it is resumed."""
+        self._apply(Pause(_ids(query_id)))
+
+    def resume(self, query_id: str | Iterable[str]) -> None:
+        """Let a paused query, or several, emit again.
+
+        A border query first reports the keys that are inside now, with reason ``resumed``, unless
+        it is silent.
+        """
+        self._apply(Resume(_ids(query_id)))
+
+    def queries(self) -> pa.Table:
+        """Return all live queries in order of registration.
+
+        Columns: id, kind, key, state (``live`` or ``paused``), the kinds' options, and for each
+        attribute its half-open range, null where there is no limit.
+        """
+        with self._lock:
+            return _list_queries(self._shard)
+
+    def explain(self, query_id: str) -> Explanation:
+        """Return how a query is evaluated, and what it is expected to cost."""
+        with self._lock:
+            kind, found = self._shard.explain(query_id)
+        return Explanation(
+            query_id=query_id,
+            kind=kind,
+            path=found.path,
+            attributes=tuple(self._stream.attributes[a] for a in found.attributes),
+            candidate_share=found.share,
+            cost_ns=found.nanoseconds,
+            lane_queries=found.lane,
+            segment_queries=found.segment,
+        )
+
+    # -- events -------------------------------------------------------------------------------
+
+    def process(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
+        """Take in a batch of events, and return the notices."""
+        with self._lock:
+            self._install_merged()
+            notices = self._shard.process(batch)
+            self._start_merge()
+            return notices
+
+    def advance(self, time: int | float | date | datetime) -> pa.Table:
+        """Say that time has come this far without an event, and return the notices.
+
+        Events that the grace held back are let out, and keys that have been silent expire.
+        """
+        with self._lock:
+            kind = self._shard.admission.time_type
+            if kind is None:
+                return self._shard.schema().empty_table()
+            if isinstance(time, date):
+                units = pa.scalar(time).cast(kind)
+                time = units.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()
+            return self._shard.advance(time)
+
+    def flush(self) -> pa.Table:
+        """Let out all events that the grace holds back, as at the end of a stream."""
+        with self._lock:
+            return self._shard.flush()
+
+    def expire(self, keys: Key | Iterable[Key]) -> pa.Table:
+        """Forget keys now, and return their leaves (reason ``expired``)."""
+        wanted = [keys] if isinstance(keys, (str, int)) else list(keys)
+        with self._lock:
+            numbers = {self._shard.keys.find(key) for key in wanted} - {-1}
+            return self._shard.expire(np.array(sorted(numbers), np.int32))
+
+    # -- what it knows ------------------------------------------------------------------------
+
+    def dead_letters(self) -> pa.Table:
+        """Return the latest refused events: position, reason, detail, key, time, attributes."""
+        with self._lock:
+            return self._shard.dead_letters.table()
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts of queries by kind, bytes by structure, events, notices, dead letters."""
+        with self._lock:
+            shard = self._shard
+            shard.settle()
+            by_reason = shard.dead_letters.by_reason()
+            return {
+                "queries": {
+                    kind: shard.catalog.count(i) for i, kind in enumerate(shard.indexes)
+                },
+                "paused": shard.catalog.paused,
+                "keys": len(shard.keys),
+                "bytes": {
+                    **{f"{kind} index": index.nbytes() for kind, index in shard.indexes.items()},
+                    "catalog": shard.catalog.nbytes(),
+                    "query ids": shard.catalog.names.name_bytes(),
+                    "keys": shard.keys.nbytes(),
+                },
+                "events": shard.events,
+                "held": 0 if shard.admission.held is None else len(shard.admission.held),
+                "notices": shard.notices,
+                "dead_letters": sum(by_reason.values()),
+                "dead_letters_by_reason": by_reason,
+            }
+
+    def snapshot(self) -> bytes:
+        """Return queries and state as bytes, for `restore`."""
+        with self._lock:
+            return self._shard.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Become the engine that a snapshot was taken of; on an error, stay as it is."""
+        restored = Shard.restore(self._stream, snapshot)
+        with self._lock:
+            self._merging = None
+            self._shard = restored
+
+    # -- upkeep -------------------------------------------------------------------------------
+
+    def _apply(self, change: Change) -> None:
+        with self._lock:
+            self._shard.apply(change)
+
+    def _install_merged(self) -> None:
+        """Put a merge that is done in its place."""
+        if self._merging is not None and self._merging[1].done():
+            due, future = self._merging
+            self._merging = None
+            self._shard.install(due, future.result())
+
+    def _start_merge(self) -> None:
+        """Start a merge that is due in another thread."""
+        if self._merging is not None:
+            return
+        due = self._shard.due_merge()
+        if due is not None:
+            if self._merger is None:
+                self._merger = ThreadPoolExecutor(1, thread_name_prefix="everquery-merge")
+            self._merging = due, self._merger.submit(due.run)
+
+
+def _ids(query_id: str | Iterable[str]) -> pa.Array:
+    ids = [query_id] if isinstance(query_id, str) else query_id
+    if isinstance(ids, pa.ChunkedArray):
+        return ids.combine_chunks()
+    return ids if isinstance(ids, pa.Array) else pa.array(ids, pa.string())
+
+
+def _repeated(ids: pa.Array) -> Any:  # noqa: ANN401 - a NumPy array of bool
+    """Tell which ids occur earlier in the same array."""
+    numbers = NameTable().add(encode(ids))
+    first = np.full(numbers.max(initial=-1) + 2, -1, np.int64)  # the last place is for nulls
+    first[numbers[::-1]] = np.arange(numbers.size)[::-1]
+    return (first[numbers] != np.arange(numbers.size)) & (numbers >= 0)
+
+
+def _list_queries(shard: Shard) -> pa.Table:
+    stream = shard.stream
+    parts = []
+    for block, slots in shard.blocks():
+        n = len(block)
+        paused = shard.catalog.flags[slots] & PAUSED != 0
+        columns: dict[str, Any] = {
+            "slot": slots,
+            "id": block.ids,
+            "kind": pa.repeat(block.kind, n),
+            "key": pa.nulls(n, pa.string()) if block.keys is None else block.keys,
+            "state": pa.array(["live", "paused"]).take(pa.array(paused.astype(np.int8))),
+            "silent": pa.nulls(n, pa.bool_()),
+        }
+        columns.update({name: pa.array(values) for name, values in block.options.items()})
+        for a, name in enumerate(stream.attributes):
+            low, high = np.full(n, -np.inf), np.full(n, np.nan)
+            if a in block.attributes:
+                low = block.low[block.attributes.index(a)]
+                high = block.high[block.attributes.index(a)]
+            columns[f"{name}_lo"] = pa.array(low, mask=low == -np.inf)
+            columns[f"{name}_hi"] = pa.array(high, mask=np.isnan(high))
+        parts.append(pa.table(columns))
+    if not parts:
+        names = [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
+        text = [(name, pa.string()) for name in ("id", "kind", "key", "state")]
+        ranges = [(name, pa.float64()) for name in names]
+        return pa.schema([*text, ("silent", pa.bool_()), *ranges]).empty_table()
+    if shard.keys.type == pa.int64():
+        parts = [_with_integer_keys(part) for part in parts]
+    return pa.concat_tables(parts).sort_by("slot").drop_columns("slot")
+
+
+def _with_integer_keys(part: pa.Table) -> pa.Table:
+    place = part.schema.get_field_index("key")
+    return part.set_column(place, "key", part.column("key").cast(pa.int64()))

@@ -1,0 +1,66 @@
+"""One exception tree.
+
+::
+
+    EverqueryError
+    ├── InvalidStreamError      (ValueError)  a stream definition that can't be
+    ├── InvalidQueryError       (ValueError)  a query that can't be, or not on this stream
+    │   ├── DuplicateQueryError               an id that is live already
+    │   └── InvalidTableError                 a table of queries with bad rows; see ``errors``
+    ├── UnknownQueryError       (KeyError)    no live query has this id
+    ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
+    └── SnapshotError           (ValueError)  bytes that this engine can't restore
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class EverqueryError(Exception):
+    """The root of every error that everquery raises on purpose."""
+
+
+class InvalidStreamError(EverqueryError, ValueError):
+    """A stream definition contradicts itself."""
+
+
+class InvalidQueryError(EverqueryError, ValueError):
+    """A query is malformed, or does not fit the stream."""
+
+
+class DuplicateQueryError(InvalidQueryError):
+    """A query with this id is live already."""
+
+
+class InvalidTableError(InvalidQueryError):
+    """A table of queries has bad rows.
+
+    Attributes
+    ----------
+    errors : pyarrow.Table
+        One line for each bad row: ``row`` (from 0), ``id`` and ``reason``.
+    """
+
+    def __init__(self, message: str, errors: pa.Table) -> None:
+        super().__init__(message)
+        self.errors = errors
+
+
+class UnknownQueryError(EverqueryError, KeyError):
+    """No live query has this id."""
+
+    def __str__(self) -> str:
+        # KeyError would print the repr of the message.
+        return str(self.args[0])
+
+
+class InvalidBatchError(EverqueryError, ValueError):
+    """A batch of events lacks a column or has one of a wrong type."""
+
+
+class SnapshotError(EverqueryError, ValueError):
+    """A snapshot is damaged, of another stream, or of a newer version."""

@@ -1,0 +1,107 @@
+"""The border kind: which boxes each key enters and leaves."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from everquery.index.arrays import (
+    LIVE,
+    LIVE_MASK,
+    NEW,
+    RESUMED,
+    SILENT,
+    Bytes,
+    Floats,
+    Int32s,
+    Int64s,
+)
+from everquery.index.kind import Explained, KindIndex
+from everquery.index.layers import Layers
+from everquery.index.region_segments import EXPIRED, RegionSegments
+from everquery.index.rows import Crossings, Matches, Outcome, Rows, Step
+
+DELTA_NS = 25.0  # a delta query visited and written out, measured (docs/architecture.md)
+
+_REGISTERED = 3
+_RESUMED = 4
+
+
+class BorderIndex(KindIndex):
+    """Boxes in layers of region-segment lists."""
+
+    outcomes: ClassVar[tuple[Outcome, ...]] = (
+        Outcome("enter"),
+        Outcome("leave"),
+        Outcome("leave", "expired"),
+        Outcome("enter", "registered"),
+        Outcome("enter", "resumed"),
+    )
+
+    def __init__(self) -> None:
+        self.layers: Layers[RegionSegments] = Layers(RegionSegments.build)
+        self._unannounced: list[RegionSegments] = []
+        self._crossings: Int64s = np.empty(1 << 12, np.int64)
+        self._codes: Bytes = np.empty(1 << 12, np.uint8)
+        self.visited = 0  # delta queries, for the paper's search efficiency
+
+    def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
+        """Add queries; with `announce`, keys inside them are told of before the next batch."""
+        segment = self.layers.add(rows, flags)
+        if announce:
+            self._unannounced.append(segment)
+
+    def revive(self, rows: Rows) -> None:
+        """Announce the keys inside queries that are in the layers already."""
+        self._unannounced.append(RegionSegments.build(rows))
+
+    def announce(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+        """Return an enter for each key inside a new or resumed query that is not silent."""
+        segments, self._unannounced = self._unannounced, []
+        if not segments or not keys.size:
+            return None
+        mask = LIVE_MASK | SILENT | NEW
+        inside = np.concatenate(
+            [part.inside(keys, values, flags, mask, LIVE | NEW) for part in segments]
+        )
+        resumed = flags[inside & 0x7FFFFFFF] & RESUMED != 0
+        return Crossings(inside, np.where(resumed, _RESUMED, _REGISTERED).astype(np.uint8))
+
+    def expire(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+        """Return a leave for each box that an expired key was in."""
+        inside = [part.inside(keys, values, flags, LIVE_MASK, LIVE) for part in self.layers]
+        if not inside:
+            return None
+        crossings = np.concatenate(inside)
+        return Crossings(crossings, np.full(crossings.size, EXPIRED, np.uint8))
+
+    def process(self, step: Step) -> list[Matches | Crossings]:
+        """Return what each event entered and left."""
+        found: list[Matches | Crossings] = []
+        for segment in self.layers:
+            self._crossings, self._codes, n, visited = segment.walk(
+                step, self._crossings, self._codes
+            )
+            self.visited += visited
+            if n:
+                found.append(Crossings(self._crossings[:n].copy(), self._codes[:n].copy()))
+        return found
+
+    def explain(self, slot: int) -> Explained | None:
+        """Return which lists hold a query's borders."""
+        for segment in self.layers:
+            row = np.flatnonzero(segment.rows.slot == slot)
+            if row.size:
+                named = segment.rows.shape.attributes
+                lane = int(np.count_nonzero(segment.rows.key == segment.rows.key[row[0]]))
+                share = 1.0 / lane
+                return Explained(
+                    f"region-segment lists ({2 * len(named)} borders among {2 * lane * len(named)})",
+                    named,
+                    share,
+                    share * DELTA_NS,
+                    lane,
+                    len(segment),
+                )
+        return None

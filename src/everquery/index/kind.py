@@ -1,0 +1,84 @@
+"""What every kind of query brings to a shard."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from everquery.index.arrays import Bytes, Floats, Int32s
+from everquery.index.layers import Layers, Merge
+from everquery.index.rows import Crossings, Matches, Outcome, Rows, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How a query is evaluated, and what it is expected to cost.
+
+    Attributes
+    ----------
+    path : str
+        The structure that finds it, and by which attributes.
+    attributes : tuple of int
+        The attributes that are searched, by their position in the stream.
+    share : float
+        The share of its lane's events that look at this query, if events are where the ends of
+        queries are.
+    nanoseconds : float
+        What the query adds to the cost of such an event, on average.
+    lane : int
+        How many queries share its lane: those of its key, or those without one.
+    segment : int
+        How many queries share its segment.
+    """
+
+    path: str
+    attributes: tuple[int, ...]
+    share: float
+    nanoseconds: float
+    lane: int
+    segment: int
+
+
+class KindIndex(ABC):
+    """The live queries of one kind, in layers of immutable segments."""
+
+    outcomes: ClassVar[tuple[Outcome, ...]]
+
+    layers: Layers[Any]
+
+    def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
+        """Add queries; with `announce`, keys inside them are told of before the next batch."""
+        self.layers.add(rows, flags)
+
+    @abstractmethod
+    def process(self, step: Step) -> list[Matches | Crossings]:
+        """Return what the batch means for the queries."""
+
+    def announce(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+        """Return what the keys in sight mean for new and resumed queries."""
+        return None
+
+    def expire(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+        """Return what it means that these keys, last seen there, are gone."""
+        return None
+
+    def revive(self, rows: Rows) -> None:
+        """Take note of queries that are to be announced again; they are in the layers already."""
+
+    @abstractmethod
+    def explain(self, slot: int) -> Explained | None:
+        """Return how a query is evaluated; None if it is not here."""
+
+    def due_merge(self, flags: Bytes) -> Merge[Any] | None:
+        """Return a large merge to be run off the hot path, or None."""
+        return self.layers.due_merge(flags)
+
+    def rows(self, flags: Bytes) -> Iterator[Rows]:
+        """Yield the rows of all queries that are not dropped, shape by shape."""
+        return self.layers.rows(flags)
+
+    def nbytes(self) -> int:
+        """Return the bytes of the structures."""
+        return self.layers.nbytes()

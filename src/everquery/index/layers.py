@@ -1,0 +1,140 @@
+"""Log-structured query sets: an immutable main segment, small overlays, and merges.
+
+New rows become a small segment of their own. Segments of one shape are kept so that each is at least
+`RATIO` times as large as all that follow; where a new one breaks that, the tail is merged. Small
+merges are done at once, large ones are handed out as a `Merge` that may run in another thread: it
+reads immutable arrays only. Notices are ordered by the shard, so no answer depends on how rows are
+spread over segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from everquery.index.arrays import Bytes
+from everquery.index.rows import Rows, Shape, joined
+
+RATIO = 8
+MERGED_AT_ONCE = 16_384  # rows; about 3 ms
+
+
+class Segment(Protocol):
+    """What the layers need of an immutable set of rows."""
+
+    def __len__(self) -> int: ...
+
+    def all_rows(self) -> Rows:
+        """Return the rows, for a merge."""
+
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays."""
+
+
+SegmentType = TypeVar("SegmentType", bound=Segment)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Generic[SegmentType]):
+    """A merge to be done off the hot path: `run` it anywhere, then hand the result to `install`."""
+
+    shape: Shape
+    parts: tuple[SegmentType, ...]
+    flags: Bytes
+    build: Callable[[Rows], SegmentType]
+
+    def run(self) -> SegmentType | None:
+        """Return one segment with the rows of all parts that are not dropped; None if none is."""
+        rows = joined([part.all_rows() for part in self.parts]).without_dropped(self.flags)
+        return self.build(rows) if len(rows) else None
+
+
+class Layers(Generic[SegmentType]):
+    """The segments of one kind of query, by shape, largest first."""
+
+    def __init__(self, build: Callable[[Rows], SegmentType]) -> None:
+        self._build = build
+        self._segments: dict[Shape, list[SegmentType]] = {}
+        self._outstanding: Merge[SegmentType] | None = None
+
+    def __iter__(self) -> Iterator[SegmentType]:
+        for segments in self._segments.values():
+            yield from segments
+
+    def add(self, rows: Rows, flags: Bytes) -> SegmentType:
+        """Add rows as a segment of their own, merge small neighbours, and return the segment.
+
+        It holds just the new rows, even if it has been merged since.
+        """
+        fresh = self._build(rows)
+        self._segments.setdefault(rows.shape, []).append(fresh)
+        merge = self._due(rows.shape, flags, smallest=0, largest=MERGED_AT_ONCE)
+        if merge is not None:
+            self._replace(merge, merge.run())
+        return fresh
+
+    def due_merge(self, flags: Bytes) -> Merge[SegmentType] | None:
+        """Return a large merge that would restore the proportions; None while one is under way."""
+        if self._outstanding is None:
+            for shape in self._segments:
+                merge = self._due(shape, flags, smallest=MERGED_AT_ONCE, largest=None)
+                if merge is not None:
+                    self._outstanding = merge
+                    return merge
+        return None
+
+    def install(self, merge: Merge[SegmentType], merged: SegmentType | None) -> None:
+        """Put the result of a merge that `due_merge` handed out in the place of its parts."""
+        if merge is self._outstanding:  # not one from before a restore
+            self._outstanding = None
+            self._replace(merge, merged)
+
+    def rows(self, flags: Bytes) -> Iterator[Rows]:
+        """Yield the rows that are not dropped, shape by shape."""
+        for segments in self._segments.values():
+            if segments:
+                rows = joined([part.all_rows() for part in segments]).without_dropped(flags)
+                if len(rows):
+                    yield rows
+
+    def nbytes(self) -> int:
+        """Return the bytes of all segments."""
+        return sum(part.nbytes() for part in self)
+
+    def _replace(self, merge: Merge[SegmentType], merged: SegmentType | None) -> None:
+        segments = self._segments[merge.shape]
+        kept = [part for part in segments if not _is_among(part, merge.parts)]
+        if merged is not None:
+            kept.append(merged)
+        self._segments[merge.shape] = sorted(kept, key=len, reverse=True)
+
+    def _due(
+        self, shape: Shape, flags: Bytes, *, smallest: int, largest: int | None
+    ) -> Merge[SegmentType] | None:
+        """Return the longest tail out of proportion with a total size within the limits.
+
+        Parts of a merge under way are left alone: its result would bring their rows back.
+        """
+        segments = self._segments[shape]
+        if self._outstanding is not None:
+            segments = [
+                part for part in segments if not _is_among(part, self._outstanding.parts)
+            ]
+        tail = 0
+        first = None
+        for i in range(len(segments) - 1, -1, -1):
+            size = len(segments[i])
+            if largest is not None and tail + size > largest:
+                break
+            if 0 < tail and size < RATIO * tail and tail + size > smallest:
+                first = i
+            tail += size
+        if first is None:
+            return None
+        # A copy: the merge must not see flags change while it runs in another thread.
+        return Merge(shape, tuple(segments[first:]), flags.copy(), self._build)
+
+
+def _is_among(part: SegmentType, parts: tuple[SegmentType, ...]) -> bool:
+    return any(part is other for other in parts)

@@ -1,0 +1,169 @@
+"""Queries as columns: what goes into an index, and what comes back out of it for a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s
+
+NO_KEY = np.int32(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What all rows of a segment have in common.
+
+    Attributes
+    ----------
+    attributes : tuple of int
+        The stream's attributes that the boxes restrict, by position.
+    keyed : bool
+        Whether each row sees the events of one key only.
+    """
+
+    attributes: tuple[int, ...]
+    keyed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Boxes of one shape.
+
+    Attributes
+    ----------
+    slot : int32, shape (n,)
+        The number of the query in the shard.
+    key : int32, shape (n,)
+        The number of the key in the shard; all `NO_KEY` where the shape is not keyed.
+    low, high : float64, shape (attributes, n)
+        Half-open ranges; a `high` of NaN has no upper limit.
+    """
+
+    shape: Shape
+    slot: Int32s
+    key: Int32s
+    low: Floats
+    high: Floats
+
+    def __len__(self) -> int:
+        return int(self.slot.size)
+
+    def arrays(self) -> tuple[Array, ...]:
+        """Return the columns, to count their bytes."""
+        return self.slot, self.key, self.low, self.high
+
+    def take(self, picked: Int64s) -> Rows:
+        """Return the picked rows, in that order."""
+        return Rows(
+            self.shape,
+            self.slot[picked],
+            self.key[picked],
+            np.ascontiguousarray(self.low[:, picked]),
+            np.ascontiguousarray(self.high[:, picked]),
+        )
+
+    def without_dropped(self, flags: Bytes) -> Rows:
+        """Return the rows whose query has not been deregistered."""
+        kept = np.flatnonzero(flags[self.slot] != 0)
+        return self if kept.size == len(self) else self.take(kept)
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Return all rows of parts of one shape."""
+    return Rows(
+        parts[0].shape,
+        np.concatenate([part.slot for part in parts]),
+        np.concatenate([part.key for part in parts]),
+        np.concatenate([part.low for part in parts], axis=1),
+        np.concatenate([part.high for part in parts], axis=1),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The accepted events of a batch, each key's together and in order.
+
+    Attributes
+    ----------
+    key : int32, shape (groups,)
+        The keys of the batch, ascending.
+    start : int64, shape (groups + 1,)
+        Where each key's events begin.
+    position : int64, shape (n,)
+        The event's place in the batch's order, which sorts the notices.
+    values : float64, shape (all attributes of the stream, n)
+    """
+
+    key: Int32s
+    start: Int64s
+    position: Int64s
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Which queries each grouped event matched.
+
+    Attributes
+    ----------
+    slots : int32
+        The matching queries, event by event; a buffer that the next batch uses again.
+    begin : int
+        Where the first event's matches begin in it.
+    ends : int64, shape (n,)
+        Where each event's matches end.
+    """
+
+    slots: Int32s
+    begin: int
+    ends: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Crossings:
+    """What happened to which queries, at which places.
+
+    Attributes
+    ----------
+    keys : int64
+        ``position << 32 | slot``
+    codes : uint8
+        Places in the kind's list of outcomes.
+    """
+
+    keys: Int64s
+    codes: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One thing that a kind can tell: the event of a notice, and its reason."""
+
+    event: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an index needs to answer a batch.
+
+    Attributes
+    ----------
+    grouped : Grouped
+    fresh : uint8, for each grouped event
+        1 where the key expired before it.
+    seen, last : for each key, whether it was in sight before the batch, and its last values then
+    flags : uint8, for each slot
+    all_live : bool
+        Whether no query is dropped or paused, so that flags need not be looked at.
+    """
+
+    grouped: Grouped
+    fresh: Bytes
+    seen: Bytes
+    last: Floats
+    flags: Bytes
+    all_live: bool

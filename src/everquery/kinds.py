@@ -1,0 +1,36 @@
+"""The kinds of query: each is one spec, one index and one line here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everquery.index.border_index import BorderIndex
+from everquery.index.kind import KindIndex
+from everquery.index.range_index import RangeIndex
+from everquery.queries import Border, Query, Range
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of query.
+
+    Attributes
+    ----------
+    spec : type
+        What a user writes.
+    index : type
+        What answers it.
+    """
+
+    spec: type[Query]
+    index: type[KindIndex]
+
+    @property
+    def name(self) -> str:
+        """The name in notices, tables and statistics."""
+        return self.spec.kind
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (Kind(Range, RangeIndex), Kind(Border, BorderIndex))
+}

@@ -1,0 +1,312 @@
+"""From what the indexes found to notices in Arrow: one order, one id each, no strings copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.index.arrays import Array, Bytes, Int64s, Uint64s
+from everquery.index.jit import kernel
+from everquery.index.rows import Crossings, Matches, Outcome
+from everquery.kinds import KINDS
+from everquery.state.admission import Events, join_events
+from everquery.state.names import scramble
+from everquery.stream import Stream
+
+SLOT_MASK = 0xFFFFFFFF
+
+_SALT = np.uint64(0xD6E8FEB86659FD93)
+
+
+@kernel
+def count_matches(position: Int64s, begin: int, ends: Int64s, counts: Int64s) -> None:
+    """Add each grouped event's matches to the count of its event."""
+    for i in range(ends.size):
+        counts[(position[i] >> 1) + 1] += ends[i] - begin
+        begin = ends[i]
+
+
+@kernel
+def count_crossings(keys: Int64s, counts: Int64s) -> None:
+    """Add each crossing to the count of its event."""
+    for i in range(keys.size):
+        counts[(keys[i] >> 33) + 1] += 1
+
+
+@kernel
+def place_matches(
+    position: Int64s,
+    slots: Array,
+    begin: int,
+    ends: Int64s,
+    code: int,
+    at: Int64s,
+    keys: Int64s,
+    codes: Bytes,
+) -> None:
+    """Write ``position << 32 | slot`` of each match to the next place of its event."""
+    for i in range(ends.size):
+        event = position[i] >> 1
+        place = at[event]
+        for match in range(begin, ends[i]):
+            keys[place] = position[i] << 32 | slots[match]
+            codes[place] = code
+            place += 1
+        at[event] = place
+        begin = ends[i]
+
+
+@kernel
+def place_crossings(
+    found: Int64s, outcomes: Bytes, first_code: int, at: Int64s, keys: Int64s, codes: Bytes
+) -> None:
+    """Write each crossing to the next place of its event."""
+    for i in range(found.size):
+        event = found[i] >> 33
+        keys[at[event]] = found[i]
+        codes[at[event]] = first_code + outcomes[i]
+        at[event] += 1
+
+
+@kernel
+def sort_events(ends: Int64s, keys: Int64s, codes: Bytes) -> None:
+    """Sort each event's notices by position and slot; events have few, so by insertion."""
+    begin = 0
+    for event in range(ends.size):
+        for i in range(begin + 1, ends[event]):
+            key = keys[i]
+            code = codes[i]
+            j = i
+            while j > begin and keys[j - 1] > key:
+                keys[j] = keys[j - 1]
+                codes[j] = codes[j - 1]
+                j -= 1
+            keys[j] = key
+            codes[j] = code
+        begin = ends[event]
+
+
+@kernel
+def write_ids(
+    slot: Int64s,
+    row: Int64s,
+    outcome: Uint64s,
+    query_hash: Uint64s,
+    query_print: Uint64s,
+    key_hash: Uint64s,
+    key: Array,
+    seq: Int64s,
+    out: Uint64s,
+) -> None:
+    """Write each notice's 128-bit id: a pure function of query, key, event and what happened."""
+    for i in range(slot.size):
+        event = scramble(key_hash[key[row[i]]] ^ scramble(np.uint64(seq[row[i]]) ^ _SALT))
+        event ^= outcome[i]
+        out[2 * i] = scramble(query_hash[slot[i]] ^ scramble(event))
+        out[2 * i + 1] = scramble(query_print[slot[i]] + scramble(event ^ _SALT))
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Notices in their final order.
+
+    Attributes
+    ----------
+    keys : int64
+        ``position << 32 | slot``
+    codes : uint8
+        Places in the list of outcomes of all kinds.
+    """
+
+    keys: Int64s
+    codes: Bytes
+
+
+class OutcomeTable:
+    """All outcomes of all kinds, numbered: what the codes of notices stand for."""
+
+    def __init__(self) -> None:
+        rows: list[tuple[str, Outcome]] = []
+        self.first: dict[str, int] = {}
+        for name, kind in KINDS.items():
+            self.first[name] = len(rows)
+            rows.extend((name, outcome) for outcome in kind.index.outcomes)
+        # Part of the notice id; from the words, because numbers may change with a new kind.
+        self.hashes = np.array(
+            [
+                int.from_bytes(blake2b(repr((kind, outcome)).encode(), digest_size=8).digest())
+                for kind, outcome in rows
+            ],
+            np.uint64,
+        )
+        self._kinds = self._column([kind for kind, _ in rows])
+        self._events = self._column([outcome.event for _, outcome in rows])
+        self._reasons = self._column([outcome.reason for _, outcome in rows])
+
+    @staticmethod
+    def _column(words: Sequence[str | None]) -> tuple[Array, Array, pa.Array]:
+        """Return index and absence of each word, and the distinct words."""
+        distinct = list(dict.fromkeys(word for word in words if word is not None))
+        index = np.array([0 if word is None else distinct.index(word) for word in words], np.int8)
+        absent = np.array([word is None for word in words], np.bool_)
+        return index, absent, pa.array(distinct, pa.string())
+
+    def columns(self, codes: Bytes) -> dict[str, pa.Array]:
+        """Return the columns kind, event and reason."""
+        columns = {}
+        for name in ("kinds", "events", "reasons"):
+            index, absent, words = getattr(self, f"_{name}")
+            mask = absent[codes] if absent.any() else None
+            indices = pa.array(index[codes], mask=mask)
+            columns[name[:-1]] = pa.DictionaryArray.from_arrays(indices, words, safe=False)
+        return columns
+
+
+def in_order(
+    events: int, position: Int64s, found: Sequence[tuple[int, Matches | Crossings]]
+) -> Ordered:
+    """Put what the indexes found into one order: by event, then by slot.
+
+    Parameters
+    ----------
+    events : int
+        How many events there are; positions are below twice as many.
+    position : int64
+        The positions of the grouped events.
+    found : pairs of the first code of the kind and its findings
+    """
+    counts = np.zeros(events + 1, np.int64)
+    for _, part in found:
+        if isinstance(part, Matches):
+            count_matches(position, part.begin, part.ends, counts)
+        else:
+            count_crossings(part.keys, counts)
+    at = np.cumsum(counts)
+    keys = np.empty(at[-1], np.int64)
+    codes = np.empty(at[-1], np.uint8)
+    for first_code, part in found:
+        if isinstance(part, Matches):
+            place_matches(
+                position, part.slots, part.begin, part.ends, first_code, at, keys, codes
+            )
+        else:
+            place_crossings(part.keys, part.codes, first_code, at, keys, codes)
+    sort_events(at[:-1], keys, codes)
+    return Ordered(keys, codes)
+
+
+def notice_schema(stream: Stream, time_type: pa.DataType, key_type: pa.DataType) -> pa.Schema:
+    """Return the schema of a stream's notices."""
+    word = pa.dictionary(pa.int8(), pa.string())
+    return pa.schema(
+        [
+            ("query_id", pa.dictionary(pa.int32(), pa.string())),
+            ("kind", word),
+            ("event", word),
+            ("key", pa.dictionary(pa.int32(), key_type)),
+            ("time", time_type),
+            ("seq", pa.int64()),
+            ("reason", word),
+            *((name, pa.float64()) for name in stream.attributes),
+            ("notice_id", pa.binary(16)),
+        ]
+    )
+
+
+def as_time(times: Array, kind: pa.DataType) -> pa.Array:
+    """Return times as an Arrow array of the stream's type."""
+    if pa.types.is_null(kind):
+        return pa.nulls(times.size)
+    if pa.types.is_date32(kind):
+        return pa.array(times.astype(np.int32)).view(kind)
+    return pa.array(times).view(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names and hashes that notices are written with.
+
+    Attributes
+    ----------
+    queries, keys : Arrow arrays, by slot and by key number
+    query_hash, query_print, key_hash : uint64, likewise
+    """
+
+    queries: pa.Array
+    keys: pa.Array
+    query_hash: Uint64s
+    query_print: Uint64s
+    key_hash: Uint64s
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Notices in their final order, and the events that they are about.
+
+    Attributes
+    ----------
+    ordered : Ordered
+    row : int64
+        Which of `events` each notice is about.
+    events : Events
+    """
+
+    ordered: Ordered
+    row: Int64s
+    events: Events
+
+
+def join_told(parts: Sequence[Told]) -> Told:
+    """Return the notices of all parts, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    first = np.cumsum([0, *(len(part.events) for part in parts)])
+    return Told(
+        Ordered(
+            np.concatenate([part.ordered.keys for part in parts]),
+            np.concatenate([part.ordered.codes for part in parts]),
+        ),
+        np.concatenate([part.row + at for part, at in zip(parts, first, strict=False)]),
+        join_events([part.events for part in parts]),
+    )
+
+
+def write_notices(
+    told: Told, names: Names, outcomes: OutcomeTable, schema: pa.Schema
+) -> pa.Table:
+    """Return the notices as a table."""
+    ordered, row, events = told.ordered, told.row, told.events
+    slot = ordered.keys & SLOT_MASK
+    ids = np.empty(2 * slot.size, np.uint64)
+    write_ids(
+        slot,
+        row,
+        outcomes.hashes[ordered.codes],
+        names.query_hash,
+        names.query_print,
+        names.key_hash,
+        events.key,
+        events.seq,
+        ids,
+    )
+    key = events.key[row]
+    mask = np.ones(key.size, np.bool_) if names.keys.null_count else None
+    columns = outcomes.columns(ordered.codes)
+    columns["query_id"] = pa.DictionaryArray.from_arrays(
+        pa.array(slot.astype(np.int32)), names.queries, safe=False
+    )
+    columns["key"] = pa.DictionaryArray.from_arrays(
+        pa.array(key, mask=mask), names.keys, safe=False
+    )
+    columns["time"] = as_time(events.time[row], schema.field("time").type)
+    columns["seq"] = pa.array(events.seq[row])
+    for a, field in enumerate(schema.names[7:-1]):
+        columns[field] = pa.array(events.values[a][row])
+    columns["notice_id"] = pa.Array.from_buffers(
+        pa.binary(16), slot.size, [None, pa.py_buffer(ids)]
+    )
+    return pa.table([columns[name] for name in schema.names], schema=schema)

@@ -1,0 +1,9 @@
+"""One frozen, validated spec a kind of query."""
+
+from everquery.queries.border import Border
+from everquery.queries.box import Box
+from everquery.queries.interval import Interval
+from everquery.queries.range import Range
+from everquery.queries.spec import Query
+
+__all__ = ["Border", "Box", "Interval", "Query", "Range"]

@@ -1,0 +1,277 @@
+"""Tables of queries: a million rows checked at once, every bad one with its reason."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everquery.columns import exact_floats, is_numeric
+from everquery.errors import InvalidTableError
+from everquery.queries.block import QueryBlock
+from everquery.queries.spec import LONGEST_ID, Query
+from everquery.stream import Stream
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Finder = Callable[[pa.Array], Bools]
+
+CLOSED = ("left", "right", "both", "neither")
+SHOWN = 5  # bad rows in an error's text; the rest is in its table
+
+
+def no_errors() -> pa.Table:
+    """Return an empty table of errors."""
+    fields = {"row": pa.int64(), "id": pa.string(), "reason": pa.string()}
+    return pa.schema(list(fields.items())).empty_table()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTable:
+    """A table of queries that has been read.
+
+    Attributes
+    ----------
+    blocks : the good rows
+    rows : how many rows the table has
+    errors : a table with row, id and reason of each bad one
+    """
+
+    blocks: tuple[QueryBlock, ...]
+    rows: int
+    errors: pa.Table
+
+    def raise_errors(self) -> None:
+        """Raise if a row is bad."""
+        if self.errors.num_rows == 0:
+            return
+        shown = "; ".join(
+            f"row {line['row']} ({line['id']!r}): {line['reason']}"
+            for line in self.errors.slice(0, SHOWN).to_pylist()
+        )
+        more = f"; and {self.errors.num_rows - SHOWN:,} more" * (self.errors.num_rows > SHOWN)
+        raise InvalidTableError(
+            f"{self.errors.num_rows:,} of {self.rows:,} rows are bad, so none is registered"
+            f" (on_error='skip' registers the good ones): {shown}{more}",
+            self.errors,
+        )
+
+
+class _Problems:
+    """The first reason against each row."""
+
+    def __init__(self, rows: int) -> None:
+        self._which = np.zeros(rows, np.int64)
+        self._texts = [""]
+
+    def note(self, rows: Bools, reason: str) -> None:
+        if rows.any():
+            self._which[rows & (self._which == 0)] = len(self._texts)
+            self._texts.append(reason)
+
+    def good(self) -> Bools:
+        return self._which == 0
+
+    def table(self, ids: pa.Array) -> pa.Table:
+        bad = np.flatnonzero(self._which)
+        reasons = pa.array(self._texts).take(pa.array(self._which[bad]))
+        shown = pc.utf8_slice_codeunits(ids.take(pa.array(bad)), 0, 80)
+        return pa.table({"row": bad, "id": shown, "reason": reasons}, schema=no_errors().schema)
+
+
+def check_table(
+    table: pa.Table | pa.RecordBatch,
+    spec: type[Query],
+    stream: Stream,
+    *,
+    already_live: Finder,
+    repeated: Finder,
+) -> CheckedTable:
+    """Read and check a table of queries.
+
+    Parameters
+    ----------
+    table : Arrow table
+        ``id``; ``key`` (optional, null for none); for each attribute ``<attribute>_lo`` and
+        ``<attribute>_hi`` (null for no limit; both null, or both missing, where it is free);
+        ``closed`` (optional: left, right, both, neither); the kind's options.
+    already_live, repeated : functions of the ids
+        Which are live queries, and which occur in an earlier row.
+
+    Raises
+    ------
+    InvalidTableError
+        If the table is empty, lacks a column, or has one of a wrong type or name.
+    """
+    columns = _columns(table, spec, stream)
+    ids = columns["id"]
+    problems = _Problems(len(ids))
+    _check_ids(ids, problems, already_live, repeated)
+    low, high, bounded = _ranges(columns, stream, problems)
+    options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
+    good = problems.good()
+    blocks = tuple(_blocks(spec.kind, ids, columns.get("key"), low, high, bounded, options, good))
+    errors = no_errors() if good.all() else problems.table(ids)
+    return CheckedTable(blocks, len(ids), errors)
+
+
+def _fail(message: str) -> InvalidTableError:
+    return InvalidTableError(f"{message}. Nothing is registered", no_errors())
+
+
+def _columns(
+    table: pa.Table | pa.RecordBatch, spec: type[Query], stream: Stream
+) -> dict[str, pa.Array]:
+    if not isinstance(table, (pa.Table, pa.RecordBatch)):
+        raise _fail(f"a table of queries is a pyarrow Table, not {type(table).__name__}")
+    known = ["id", "closed", *spec.options]
+    known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
+    known += ["key"] if stream.key is not None else []
+    columns = {}
+    for name in table.schema.names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise _fail(
+                f"a table of {spec.kind} queries on stream {stream.name!r} has no column"
+                f" {name!r}{hint} (it may have {', '.join(known)})"
+            )
+        if table.schema.names.count(name) > 1:
+            raise _fail(f"column {name!r} occurs twice")
+        column = table.column(name)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        columns[name] = column
+    if "id" not in columns:
+        raise _fail(f"the table has no column 'id'; it has {', '.join(columns) or 'none'}")
+    if table.num_rows == 0:
+        raise _fail("the table has no rows")
+    for name in ("id", "key", "closed"):
+        if name in columns:
+            columns[name] = _text(columns[name], name, integers=name == "key")
+    return columns
+
+
+def _text(column: pa.Array, name: str, *, integers: bool) -> pa.Array:
+    if integers and pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    if not (
+        pa.types.is_string(column.type)
+        or pa.types.is_large_string(column.type)
+        or pa.types.is_string_view(column.type)
+        or pa.types.is_null(column.type)
+    ):
+        wanted = "strings or integers" if integers else "strings"
+        raise _fail(f"column {name!r} has type {column.type}; it must be {wanted}")
+    return column.cast(pa.string())
+
+
+def _check_ids(ids: pa.Array, problems: _Problems, already_live: Finder, repeated: Finder) -> None:
+    if ids.null_count:
+        problems.note(np.asarray(ids.is_null()), "id is null")
+    size = np.asarray(pc.fill_null(pc.binary_length(ids), 1))
+    problems.note(size == 0, "id is empty")
+    problems.note(size > LONGEST_ID, f"id is longer than {LONGEST_ID:,} bytes; use a shorter name")
+    problems.note(repeated(ids), "id occurs in an earlier row of the table")
+    problems.note(already_live(ids), "a query with this id is live already; deregister it first")
+
+
+def _ranges(
+    columns: dict[str, pa.Array], stream: Stream, problems: _Problems
+) -> tuple[Floats, Floats, Bools]:
+    """Return half-open ranges of all attributes, and which attributes each row restricts."""
+    n = len(columns["id"])
+    shape = (len(stream.attributes), n)
+    low = np.full(shape, -np.inf)
+    high = np.full(shape, np.nan)
+    bounded = np.zeros(shape, np.bool_)
+    closed = _closed(columns.get("closed"), n, problems)
+    for a, attribute in enumerate(stream.attributes):
+        for end, bounds in (("lo", low[a]), ("hi", high[a])):
+            name = f"{attribute}_{end}"
+            if name not in columns:
+                continue
+            if not is_numeric(columns[name].type):
+                raise _fail(f"column {name!r} has type {columns[name].type}; it must be numbers")
+            floats, null, inexact = exact_floats(columns[name])
+            given = np.ones(n, np.bool_) if null is None else ~null
+            problems.note(np.isnan(floats), f"{name} is NaN, which no value compares with")
+            if inexact is not None:
+                problems.note(inexact, f"{name} is a number that float64 can't hold exactly")
+            bounds[given] = floats[given] + 0.0  # -0.0 and 0.0 are one value
+            bounded[a] |= given
+            if closed is not None:
+                _close(bounds, given, closed, end)
+        problems.note(
+            (high[a] <= low[a]) | np.isnan(low[a]),
+            f"{attribute}_lo is not below {attribute}_hi, so the range holds no value",
+        )
+    return low, high, bounded
+
+
+def _closed(column: pa.Array | None, n: int, problems: _Problems) -> npt.NDArray[np.int32] | None:
+    if column is None:
+        return None
+    which = pc.index_in(pc.fill_null(column, "left"), value_set=pa.array(CLOSED))
+    problems.note(
+        np.asarray(which.is_null()), f"closed must be one of {', '.join(CLOSED)}, or null"
+    )
+    return np.asarray(which.fill_null(0))
+
+
+def _close(bounds: Floats, given: Bools, closed: npt.NDArray[np.int32], end: str) -> None:
+    """Move the ends whose closedness is not that of a half-open range."""
+    moved = np.isin(closed, (1, 3) if end == "lo" else (1, 2)) & given
+    above = np.nextafter(bounds[moved], np.inf)
+    top = bounds[moved] == np.inf
+    # Above +inf is nothing: a range that ends there has no limit, one that begins there is empty.
+    bounds[moved] = np.where(top, np.nan, above)
+
+
+def _flags(column: pa.Array | None, name: str, n: int) -> Bools:
+    if column is None:
+        return np.zeros(n, np.bool_)
+    if not pa.types.is_boolean(column.type):
+        raise _fail(f"column {name!r} has type {column.type}; it must be true or false")
+    return np.asarray(column.fill_null(False))
+
+
+def _blocks(
+    kind: str,
+    ids: pa.Array,
+    keys: pa.Array | None,
+    low: Floats,
+    high: Floats,
+    bounded: Bools,
+    options: dict[str, Bools],
+    good: Bools,
+) -> Iterator[QueryBlock]:
+    """Yield the good rows, split by the attributes that they restrict and by whether they have a key."""
+    free = ~bounded.any(axis=0)
+    bounded[0, free] = True  # a box without limits still needs an attribute to be found by
+    pattern = np.zeros(len(ids), np.int64)
+    for a in range(len(bounded)):
+        pattern = 2 * pattern + bounded[a]
+    keyed = np.zeros(len(ids), np.bool_) if keys is None else np.asarray(keys.is_valid())
+    pattern = 2 * pattern + keyed
+    for chosen in np.unique(pattern[good]):
+        picked = np.flatnonzero(good & (pattern == chosen))
+        attributes = tuple(np.flatnonzero(bounded[:, picked[0]]).tolist())
+        where = pa.array(picked)
+        whole = picked.size == len(ids)
+        yield QueryBlock(
+            kind=kind,
+            ids=ids if whole else ids.take(where),
+            keys=None if not chosen & 1 or keys is None else (keys if whole else keys.take(where)),
+            attributes=attributes,
+            low=np.ascontiguousarray(low[np.ix_(attributes, picked)]),
+            high=np.ascontiguousarray(high[np.ix_(attributes, picked)]),
+            options={name: values[picked] for name, values in options.items()},
+        )

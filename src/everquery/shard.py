@@ -1,0 +1,435 @@
+"""A shard: changes and events in, notices out. No I/O, no clock, no global state."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.errors import DuplicateQueryError, UnknownQueryError
+from everquery.index.arrays import NEW, SILENT, Array, Int32s, Int64s, Uint64s
+from everquery.index.kind import Explained, KindIndex
+from everquery.index.layers import Merge
+from everquery.index.rows import NO_KEY, Crossings, Matches, Rows, Shape, Step, joined
+from everquery.kinds import KINDS
+from everquery.notices import (
+    SLOT_MASK,
+    Names,
+    OutcomeTable,
+    Told,
+    as_time,
+    in_order,
+    join_told,
+    notice_schema,
+    write_notices,
+)
+from everquery.queries.block import QueryBlock
+from everquery.queries.changes import Change, Deregister, Pause, Register, Resume
+from everquery.state.admission import Accepted, Admission, Events
+from everquery.state.catalog import Catalog
+from everquery.state.dead_letters import DeadLetters, Letters
+from everquery.state.events import FINE, LATE, Arrivals, decode
+from everquery.state.keys import KeyTable
+from everquery.state.names import encode
+from everquery.state.snapshot import check_stream, pack, stream_header, unpack
+from everquery.stream import Stream
+
+_KIND_NAMES = tuple(KINDS)
+ROW_PARTS = ("slot", "key", "low", "high")
+_OUTCOMES = OutcomeTable()
+
+
+@dataclass(frozen=True, slots=True)
+class DueMerge:
+    """A merge of one kind's segments that may run in another thread."""
+
+    kind: str
+    merge: Merge[Any]
+
+    def run(self) -> Any:  # noqa: ANN401 - the kind's segment type, which only the kind knows
+        """Return the merged segment."""
+        return self.merge.run()
+
+
+class Shard:
+    """The queries and the state of one part of the work.
+
+    Parameters
+    ----------
+    stream : Stream
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.catalog = Catalog()
+        self.keys = KeyTable(len(stream.attributes), keyed=stream.key is not None)
+        self.admission = Admission(stream, self.keys)
+        self.dead_letters = DeadLetters(stream)
+        self.indexes: dict[str, KindIndex] = {name: kind.index() for name, kind in KINDS.items()}
+        self.events = 0
+        self.notices = 0
+        self._pending: defaultdict[tuple[str, Shape], list[Rows]] = defaultdict(list)
+        self._new: list[Int32s] = []
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def apply(self, change: Change) -> None:
+        """Change the query set; it takes effect before the next batch.
+
+        Raises
+        ------
+        DuplicateQueryError, UnknownQueryError
+            If an id is live already, or is not; nothing has changed then.
+        """
+        match change:
+            case Register():
+                self._register(change.blocks)
+            case Deregister():
+                self.catalog.drop(np.unique(self.catalog.slots(change.ids)))
+            case Pause():
+                self.catalog.pause(self.catalog.slots(change.ids))
+            case Resume():
+                self._resume(self.catalog.slots(change.ids))
+
+    def _register(self, blocks: tuple[QueryBlock, ...]) -> None:
+        for block in blocks:
+            taken = self.catalog.live(block.ids)
+            if taken.any():
+                name = block.ids[int(np.argmax(taken))].as_py()
+                raise DuplicateQueryError(
+                    f"a query with the id {name!r} is live already; deregister it first,"
+                    " or choose another id"
+                )
+        # Keys may be refused for their type; ask before anything changes.
+        numbers = [
+            np.full(len(block), NO_KEY, np.int32)
+            if block.keys is None
+            else self.keys.number_of(block.keys)
+            for block in blocks
+        ]
+        for block, key in zip(blocks, numbers, strict=True):
+            slot = self.catalog.add(
+                encode(block.ids),
+                _KIND_NAMES.index(block.kind),
+                self._seeds(block),
+                self.keys.hashes[key] if block.keys is not None else np.zeros(len(key), np.uint64),
+                block.low,
+                block.high,
+                block.options.get("silent"),
+            )
+            shape = Shape(block.attributes, block.keys is not None)
+            self._pending[block.kind, shape].append(Rows(shape, slot, key, block.low, block.high))
+            self._new.append(slot)
+
+    def _seeds(self, block: QueryBlock) -> Uint64s:
+        """Return a number for each attribute of a block that stands for its name and the kind."""
+        words = (f"{block.kind} {self.stream.attributes[a]}" for a in block.attributes)
+        hashes = [blake2b(word.encode(), digest_size=8).digest() for word in words]
+        return np.array([int.from_bytes(digest) for digest in hashes], np.uint64)
+
+    def _resume(self, slots: Int32s) -> None:
+        resumed = self.catalog.resume(slots)
+        self._new.append(resumed)
+        self.settle()
+        for kind, index in self.indexes.items():
+            wanted = resumed[self.catalog.kind[resumed] == _KIND_NAMES.index(kind)]
+            if wanted.size:
+                self._revive(index, wanted)
+
+    def _revive(self, index: KindIndex, slots: Int32s) -> None:
+        for rows in index.rows(self.catalog.flags):
+            picked = np.flatnonzero(np.isin(rows.slot, slots))
+            if picked.size:
+                index.revive(rows.take(picked))
+
+    def settle(self) -> None:
+        """Put pending registrations into the indexes."""
+        pending = list(self._pending.items())
+        self._pending.clear()
+        for (kind, _), parts in pending:
+            rows = (parts[0] if len(parts) == 1 else joined(parts)).without_dropped(
+                self.catalog.flags
+            )
+            if len(rows):
+                self.indexes[kind].add(rows, self.catalog.flags)
+
+    # -- events -------------------------------------------------------------------------------
+
+    def process(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
+        """Take in a batch of events, and return the notices that it and the changes before it cause.
+
+        Raises
+        ------
+        InvalidBatchError
+            If a column is missing or of a wrong type; nothing has changed then.
+        """
+        arrivals = decode(batch, self.stream)
+        self.keys.check(arrivals.key)
+        self.admission.check_time(arrivals.time_type)
+        self.admission.set_time_type(arrivals.time_type)
+        return self._step(self._arrive(arrivals))
+
+    def advance(self, newest: int | float) -> pa.Table:
+        """Move the newest time seen without an event; return the notices that this causes."""
+        self.admission.advance(newest)
+        return self._step(self.admission.no_events())
+
+    def flush(self) -> pa.Table:
+        """Let out everything that the grace holds back; return the notices."""
+        self.admission.flushing = True
+        try:
+            return self._step(self.admission.no_events())
+        finally:
+            self.admission.flushing = False
+
+    def expire(self, keys: Int32s) -> pa.Table:
+        """Forget keys now; return their leaves."""
+        announced = self._announce()
+        keys = keys[self.keys.seen[keys] != 0]
+        return self._write([*announced, *self._expire(keys, self.keys.last_time[keys])])
+
+    def _step(self, arrivals: Events) -> pa.Table:
+        announced = self._announce()
+        accepted = self.admission.admit(arrivals)
+        self._refuse_late(accepted.late)
+        answered = self._answer(accepted)
+        self.admission.remember(accepted)
+        self.events += accepted.grouped.position.size
+        silent = self._expire(*self.admission.silent_keys())
+        return self._write([*announced, *answered, *silent])
+
+    def _arrive(self, arrivals: Arrivals) -> Events:
+        n = len(arrivals)
+        first = self.admission.arrived
+        self.admission.arrived += n
+        key, time, values, weight = arrivals.key, arrivals.time, arrivals.values, arrivals.weight
+        position = np.arange(first, first + n)
+        if arrivals.refused.any():
+            self._refuse(arrivals, position)
+            good = np.flatnonzero(arrivals.refused == FINE)
+            key = None if key is None else key.take(pa.array(good))
+            time = None if time is None else time[good]
+            values = np.ascontiguousarray(values[:, good])
+            weight = None if weight is None else weight[good]
+            position = position[good]
+        numbers = self.keys.numbers(key, position.size)
+        return self.admission.arrivals(numbers, time, values, weight, position)
+
+    def _refuse(self, arrivals: Arrivals, position: Int64s) -> None:
+        bad = np.flatnonzero(arrivals.refused != FINE)
+        where = pa.array(bad)
+        key = pa.nulls(bad.size, pa.string()) if arrivals.key is None else arrivals.key.take(where)
+        if pa.types.is_dictionary(key.type):
+            key = key.dictionary_decode()
+        time = np.zeros(bad.size, np.int64) if arrivals.time is None else arrivals.time[bad]
+        self.dead_letters.add(
+            Letters(
+                position[bad],
+                arrivals.refused[bad],
+                arrivals.culprit[bad],
+                key,
+                self._as_time(time),
+                arrivals.values[:, bad],
+            )
+        )
+
+    def _refuse_late(self, late: Events) -> None:
+        if len(late):
+            self.dead_letters.add(
+                Letters(
+                    late.arrived,
+                    np.full(len(late), LATE, np.uint8),
+                    np.full(len(late), -1, np.int8),
+                    self.keys.arrow().take(pa.array(late.key)),
+                    self._as_time(late.time),
+                    late.values,
+                )
+            )
+
+    # -- notices ------------------------------------------------------------------------------
+
+    def _announce(self) -> list[Told]:
+        """Return what the keys in sight mean for new and resumed queries."""
+        self.settle()
+        if not self._new:
+            return []
+        seen = np.flatnonzero(self.keys.seen[: len(self.keys)]).astype(np.int32)
+        events = self.admission.last_events(seen)
+        told = self._ask("announce", events)
+        self.catalog.announced(np.concatenate(self._new))
+        self._new = []
+        return told
+
+    def _expire(self, keys: Int32s, when: Array) -> list[Told]:
+        """Forget keys, and return what it means that they are gone since then."""
+        if not keys.size:
+            return []
+        told = self._ask("expire", replace(self.admission.last_events(keys), time=when))
+        self.keys.seen[keys] = 0
+        return told
+
+    def _ask(self, question: str, events: Events) -> list[Told]:
+        """Return what each kind answers about keys, given by their last events."""
+        found: list[tuple[int, Matches | Crossings]] = []
+        for kind, index in self.indexes.items():
+            part = getattr(index, question)(events.key, events.values, self.catalog.flags)
+            if part is not None:
+                # The index gives rows; a position is twice the row, plus one.
+                position = (part.keys >> 32) * 2 + 1
+                keys = position << 32 | (part.keys & SLOT_MASK)
+                found.append((_OUTCOMES.first[kind], Crossings(keys, part.codes)))
+        if not found:
+            return []
+        ordered = in_order(len(events), np.empty(0, np.int64), found)
+        return [Told(ordered, ordered.keys >> 33, events)]
+
+    def _answer(self, accepted: Accepted) -> list[Told]:
+        """Return what the accepted events mean."""
+        step = Step(
+            accepted.grouped,
+            accepted.fresh,
+            self.keys.seen,
+            self.keys.last,
+            self.catalog.flags,
+            self.catalog.all_live,
+        )
+        found = [
+            (_OUTCOMES.first[kind], part)
+            for kind, index in self.indexes.items()
+            for part in index.process(step)
+        ]
+        if not found:
+            return []
+        rows = len(accepted.events) - accepted.expired_row.size
+        ordered = in_order(rows, accepted.grouped.position, found)
+        position = ordered.keys >> 32
+        row = position >> 1
+        if accepted.expired_row.size:
+            ended = rows + np.searchsorted(accepted.expired_row, row)
+            row = np.where(position & 1 == 0, ended, row)
+        return [Told(ordered, row, accepted.events)]
+
+    def _write(self, told: list[Told]) -> pa.Table:
+        if not told:
+            return self.schema().empty_table()
+        names = Names(
+            self.catalog.names.strings(),
+            self.keys.arrow(),
+            self.catalog.names.hashes,
+            self.catalog.prints,
+            self.keys.hashes,
+        )
+        all_told = join_told(told)
+        self.notices += all_told.row.size
+        return write_notices(all_told, names, _OUTCOMES, self.schema())
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the notices."""
+        return notice_schema(
+            self.stream,
+            self.admission.time_type or pa.null(),
+            pa.string() if self.keys.type in (None, pa.null()) else self.keys.type,
+        )
+
+    def _as_time(self, times: Array) -> pa.Array:
+        return as_time(times, self.admission.time_type or pa.null())
+
+    # -- upkeep -------------------------------------------------------------------------------
+
+    def due_merge(self) -> DueMerge | None:
+        """Return a large merge to be run off the hot path, or None."""
+        for kind, index in self.indexes.items():
+            merge = index.due_merge(self.catalog.flags)
+            if merge is not None:
+                return DueMerge(kind, merge)
+        return None
+
+    def install(self, due: DueMerge, merged: Any) -> None:  # noqa: ANN401 - the kind's segment type
+        """Put the result of a merge in the place of its parts."""
+        self.indexes[due.kind].layers.install(due.merge, merged)
+
+    def explain(self, query_id: str) -> tuple[str, Explained]:
+        """Return the kind of a live query, and how it is evaluated."""
+        self.settle()
+        slot = int(self.catalog.slots(pa.array([query_id], pa.string()))[0])
+        kind = _KIND_NAMES[self.catalog.kind[slot]]
+        explained = self.indexes[kind].explain(slot)
+        if explained is None:
+            raise UnknownQueryError(f"query {query_id!r} is in no index")
+        return kind, explained
+
+    def blocks(self) -> Iterator[tuple[QueryBlock, Int32s]]:
+        """Yield all queries that are not dropped, with their slots."""
+        self.settle()
+        ids, keys = self.catalog.names.strings(), self.keys.arrow()
+        for kind, index in self.indexes.items():
+            for rows in index.rows(self.catalog.flags):
+                silent = self.catalog.flags[rows.slot] & SILENT != 0
+                block = QueryBlock(
+                    kind=kind,
+                    ids=ids.take(pa.array(rows.slot)),
+                    keys=keys.take(pa.array(rows.key)) if rows.shape.keyed else None,
+                    attributes=rows.shape.attributes,
+                    low=rows.low,
+                    high=rows.high,
+                    options={name: silent for name in KINDS[kind].spec.options},
+                )
+                yield block, rows.slot
+
+    # -- snapshots ----------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return everything that the shard knows."""
+        self.settle()
+        header: dict[str, Any] = {
+            "stream": stream_header(self.stream),
+            "counts": {"events": self.events, "notices": self.notices},
+            "shapes": [],
+        }
+        arrays: dict[str, Array] = {}
+        kept = self.catalog.save(arrays)
+        self.keys.save(header, arrays)
+        self.admission.save(header, arrays)
+        self.dead_letters.save(arrays)
+        for kind, index in self.indexes.items():
+            for rows in index.rows(self.catalog.flags):
+                name = f"rows{len(header['shapes'])}"
+                header["shapes"].append([kind, list(rows.shape.attributes), rows.shape.keyed])
+                slot = np.searchsorted(kept, rows.slot).astype(np.int32)
+                for part, array in zip(ROW_PARTS, (slot, *rows.arrays()[1:]), strict=True):
+                    arrays[f"{name}.{part}"] = array
+        return pack(header, arrays)
+
+    @classmethod
+    def restore(cls, stream: Stream, snapshot: bytes) -> Shard:
+        """Return the shard that a snapshot was taken of.
+
+        Raises
+        ------
+        SnapshotError
+            If the bytes are damaged, of another stream, or of a newer version.
+        """
+        header, arrays = unpack(snapshot)
+        check_stream(header["stream"], stream)
+        shard = cls(stream)
+        shard.events = header["counts"]["events"]
+        shard.notices = header["counts"]["notices"]
+        shard.keys.load(header, arrays)
+        shard.admission.load(header, arrays)
+        shard.catalog.load(arrays)
+        shard.dead_letters.load(arrays)
+        new = np.flatnonzero(shard.catalog.flags[: len(shard.catalog)] & NEW).astype(np.int32)
+        shard._new = [new] if new.size else []
+        for i, (kind, attributes, keyed) in enumerate(header["shapes"]):
+            shape = Shape(tuple(attributes), keyed)
+            rows = Rows(shape, *(arrays[f"rows{i}.{part}"] for part in ROW_PARTS))
+            shard.indexes[kind].add(rows, shard.catalog.flags, announce=False)
+        for index in shard.indexes.values():
+            if new.size:
+                shard._revive(index, new)
+        return shard

@@ -1,0 +1,426 @@
+"""From arrivals to accepted events: time order, grace, lateness, sequence numbers, expiry.
+
+Everything here is a function of the arrivals in their order, never of where a batch ends:
+
+- an event is late if it is older than the last accepted one of its key;
+- a key has expired before an event if, when that event arrived, the newest time seen (less the
+  grace) or the event's own time was `expire_after` past the key's last event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+
+from everquery.errors import InvalidBatchError
+from everquery.index.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
+from everquery.index.jit import kernel
+from everquery.index.rows import Grouped
+from everquery.state.keys import KeyTable
+from everquery.stream import Span, Stream
+
+
+_COLUMNS = ("key", "time", "seq", "values", "weight", "arrived", "mark")
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events as rows, in the order in which they are processed.
+
+    Attributes
+    ----------
+    key : int32, shape (n,)
+        Key numbers.
+    time : int64 or float64, shape (n,)
+    seq : int64, shape (n,)
+    values : float64, shape (attributes, n)
+    weight : int64, shape (n,)
+    arrived : int64, shape (n,)
+        How many events had arrived before this one.
+    mark : like time
+        The newest time seen, less the grace, when the event had arrived.
+    """
+
+    key: Int32s
+    time: Array
+    seq: Int64s
+    values: Floats
+    weight: Int64s
+    arrived: Int64s
+    mark: Array
+
+    def __len__(self) -> int:
+        return int(self.key.size)
+
+    def take(self, picked: Array) -> Events:
+        """Return the picked rows, in that order."""
+        return Events(
+            self.key[picked],
+            self.time[picked],
+            self.seq[picked],
+            np.ascontiguousarray(self.values[:, picked]),
+            self.weight[picked],
+            self.arrived[picked],
+            self.mark[picked],
+        )
+
+
+def join_events(parts: Sequence[Events]) -> Events:
+    """Return the rows of all parts, one behind the other."""
+    return Events(
+        np.concatenate([part.key for part in parts]),
+        np.concatenate([part.time for part in parts]),
+        np.concatenate([part.seq for part in parts]),
+        np.concatenate([part.values for part in parts], axis=1),
+        np.concatenate([part.weight for part in parts]),
+        np.concatenate([part.arrived for part in parts]),
+        np.concatenate([part.mark for part in parts]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The accepted events of a batch, and what the batch made known besides.
+
+    Attributes
+    ----------
+    events : Events
+        Batch events first; behind them, for each event with `fresh` set, the previous event of its
+        key, as the one at which the key expired.
+    grouped : Grouped
+        The batch's events by key. ``position`` is twice the row plus one, so that the expiry that an
+        event makes known sorts before it.
+    fresh : uint8, for each grouped event
+        1 where the key expired before it.
+    expired_row : int64
+        The rows of `events`, ascending, that have `fresh` set; their previous events follow in the
+        same order.
+    late : Events
+    """
+
+    events: Events
+    grouped: Grouped
+    fresh: Bytes
+    expired_row: Int64s
+    late: Events
+
+
+@kernel
+def count_keys(keys: Int32s, counts: Int32s, touched: Int32s) -> int:
+    """Count each key's events in `counts`, which comes zeroed; list the keys, return how many."""
+    n = 0
+    for i in range(keys.size):
+        if counts[keys[i]] == 0:
+            touched[n] = keys[i]
+            n += 1
+        counts[keys[i]] += 1
+    return n
+
+
+@kernel
+def group_rows(
+    keys: Int32s, group_key: Int32s, counts: Int32s, start: Int64s, member: Int64s
+) -> None:
+    """List each key's rows together and in order; leave `counts` zeroed."""
+    begin = 0
+    for group in range(group_key.size):
+        start[group] = begin
+        size = counts[group_key[group]]
+        counts[group_key[group]] = begin
+        begin += size
+    start[group_key.size] = begin
+    for i in range(keys.size):
+        member[counts[keys[i]]] = i
+        counts[keys[i]] += 1
+    for group in range(group_key.size):
+        counts[group_key[group]] = 0
+
+
+@kernel
+def admit_groups(
+    group_key: Int32s,
+    start: Int64s,
+    member: Int64s,
+    time: Array,
+    mark: Array,
+    timed: bool,
+    expire_after: Array,
+    seen: Bytes,
+    last_time: Array,
+    next_seq: Int64s,
+    seq: Int64s,
+    late: Bools,
+    fresh: Bytes,
+    previous: Int64s,
+) -> int:
+    """Number each key's events in order, and find the late ones and the expiries.
+
+    Late rows are taken out of `member` and `start` in place; the number of rows kept is returned.
+    ``previous`` gets, for a fresh row, the row before it of its key, or -1 if that is an older one.
+    """
+    kept = 0
+    expiring = expire_after.size > 0
+    begin = start[0]
+    for group in range(group_key.size):
+        key = group_key[group]
+        end = start[group + 1]
+        start[group] = kept
+        before = -1
+        in_sight = seen[key] != 0
+        for at in range(begin, end):
+            row = member[at]
+            if timed and next_seq[key] > 0 and time[row] < last_time[key]:
+                late[row] = True
+                continue
+            expired = 0
+            if expiring and in_sight:
+                if max(time[row], mark[row]) >= last_time[key] + expire_after[0]:
+                    expired = 1
+                    previous[row] = before
+            member[kept] = row
+            fresh[kept] = expired
+            kept += 1
+            seq[row] = next_seq[key]
+            next_seq[key] += 1
+            in_sight = True
+            if timed:
+                last_time[key] = time[row]
+            before = row
+        begin = end
+    start[group_key.size] = kept
+    return kept
+
+
+class Admission:
+    """Takes arrivals in, keeps back what the grace asks for, and lets events out in order."""
+
+    def __init__(self, stream: Stream, keys: KeyTable) -> None:
+        self._stream = stream
+        self._keys = keys
+        self.time_type: pa.DataType | None = None
+        self.arrived = 0
+        self.newest: int | float | None = None
+        self.held: Events | None = None
+        self.flushing = False
+        self._counts: Int32s = np.zeros(16, np.int32)
+
+    def check_time(self, kind: pa.DataType) -> None:
+        """Raise if times of this type can't be of this stream; change nothing."""
+        if self._stream.time is None:
+            return
+        if self.time_type is not None and kind != self.time_type:
+            raise InvalidBatchError(
+                f"column {self._stream.time!r} has type {kind}, and had {self.time_type} before;"
+                " cast it to one type"
+            )
+        for span in (self._stream.grace, self._stream.expire_after):
+            span_in_units(span, kind, str(self._stream.time))
+
+    def set_time_type(self, kind: pa.DataType) -> None:
+        """Fix the type of the stream's times, with its first batch."""
+        if self.time_type is None and self._stream.time is not None:
+            self.time_type = kind
+            self._keys.last_time = self._keys.last_time.astype(self._dtype())
+
+    def admit(self, arrivals: Events) -> Accepted:
+        """Let in the arrivals, in order of arrival, and let out what is due."""
+        return self._accept(self._release(arrivals))
+
+    def no_events(self) -> Events:
+        """Return no events, of the stream's types."""
+        none = np.empty(0, np.int64)
+        time = np.empty(0, self._dtype())
+        values = np.empty((len(self._stream.attributes), 0))
+        return Events(np.empty(0, np.int32), time, none, values, none, none, time)
+
+    def arrivals(
+        self, key: Int32s, time: Array | None, values: Floats, weight: Int64s | None, arrived: Int64s
+    ) -> Events:
+        """Return new events, and move the newest time seen."""
+        n = key.size
+        if time is None:
+            time = np.zeros(n, np.int64)
+        mark = time
+        if self._stream.time is not None and n and self._needs_mark():
+            mark = np.maximum.accumulate(time)
+            if self.newest is not None:
+                mark = np.maximum(mark, self._dtype()(self.newest))
+            self.newest = mark[-1].item()
+            mark = mark - self._span(self._stream.grace)
+        if weight is None:
+            weight = np.ones(n, np.int64)
+        return Events(key, time, np.empty(n, np.int64), values, weight, arrived, mark)
+
+    def advance(self, newest: int | float) -> None:
+        """Say that the newest time seen is at least this."""
+        self.newest = newest if self.newest is None else max(self.newest, newest)
+
+    def silent_keys(self) -> tuple[Int32s, Array]:
+        """Forget the keys that have been silent for `expire_after`; return them, and when."""
+        if self._stream.expire_after is None or self.newest is None:
+            return np.empty(0, np.int32), np.empty(0, self._dtype())
+        known = len(self._keys)
+        limit = self._span(self._stream.expire_after)
+        expires = self._keys.last_time[:known] + limit
+        silent = self._keys.seen[:known] != 0
+        silent &= expires <= self.newest - self._span(self._stream.grace)
+        keys = np.flatnonzero(silent).astype(np.int32)
+        return keys, expires[keys]
+
+    def last_events(self, keys: Int32s) -> Events:
+        """Return the last accepted event of each key."""
+        table = self._keys
+        none = np.zeros(keys.size, np.int64)
+        return Events(
+            keys,
+            table.last_time[keys],
+            table.next_seq[keys] - 1,
+            np.ascontiguousarray(table.last[:, keys]),
+            none,
+            none,
+            table.last_time[keys],
+        )
+
+    def save(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Put what is held back, and how far time is, into a snapshot."""
+        header["arrived"] = self.arrived
+        header["newest"] = self.newest
+        arrays["time_type"] = np.frombuffer(
+            pa.schema([("time", self.time_type or pa.null())]).serialize(), np.uint8
+        )
+        for name in _COLUMNS:
+            arrays[f"held.{name}"] = getattr(self.held or self.no_events(), name)
+
+    def load(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take over what a snapshot held back."""
+        self.arrived = header["arrived"]
+        self.newest = header["newest"]
+        kind = pa.ipc.read_schema(pa.py_buffer(arrays["time_type"].tobytes())).field("time").type
+        self.time_type = None if pa.types.is_null(kind) else kind
+        self.held = Events(*(arrays[f"held.{name}"] for name in _COLUMNS))
+
+    def _needs_mark(self) -> bool:
+        return self._stream.grace is not None or self._stream.expire_after is not None
+
+    def _release(self, arrivals: Events) -> Events:
+        """Return what is due in time order; hold the rest back."""
+        if self._stream.time is None:
+            return arrivals
+        waiting = arrivals if self.held is None else join_events((self.held, arrivals))
+        time = waiting.time
+        if not np.all(time[:-1] <= time[1:]):
+            waiting = waiting.take(np.argsort(time, kind="stable"))
+        if self._stream.grace is None or self.newest is None or self.flushing:
+            self.held = None
+            return waiting
+        due = np.searchsorted(waiting.time, self.newest - self._span(self._stream.grace), "right")
+        self.held = waiting.take(np.arange(due, len(waiting)))
+        return waiting.take(np.arange(due))
+
+    def _accept(self, events: Events) -> Accepted:
+        table = self._keys
+        n = len(events)
+        group_key, start, member = self._group(events.key)
+        late = np.zeros(n, np.bool_)
+        fresh = np.zeros(n, np.uint8)
+        previous = np.full(n, -1, np.int64)
+        expire_after = np.empty(0, self._dtype())
+        if self._stream.expire_after is not None:
+            expire_after = np.full(1, self._span(self._stream.expire_after), self._dtype())
+        before = None
+        if expire_after.size:
+            before = self.last_events(group_key)
+        kept = admit_groups(
+            group_key,
+            start,
+            member,
+            events.time,
+            events.mark,
+            self._stream.time is not None,
+            expire_after,
+            table.seen,
+            table.last_time,
+            table.next_seq,
+            events.seq,
+            late,
+            fresh,
+            previous,
+        )
+        member, fresh = member[:kept], fresh[:kept]
+        rejected = events.take(np.flatnonzero(late)) if kept < n else events.take(np.arange(0))
+        grouped = Grouped(
+            group_key, start, 2 * member + 1, np.ascontiguousarray(events.values[:, member])
+        )
+        expired_row = np.sort(member[fresh != 0])
+        if expired_row.size and before is not None:
+            at = np.searchsorted(group_key, events.key[expired_row])
+            here = previous[expired_row]
+            ended = before.take(at)
+            inside = np.flatnonzero(here >= 0)
+            ended.time[inside] = events.time[here[inside]]
+            ended.seq[inside] = events.seq[here[inside]]
+            ended.values[:, inside] = events.values[:, here[inside]]
+            ended = replace(ended, time=ended.time + expire_after[0])
+            events = join_events((events, ended))
+        return Accepted(events, grouped, fresh, expired_row, rejected)
+
+    def remember(self, accepted: Accepted) -> None:
+        """Note each key's last values and that it is in sight, once the indexes have seen the batch."""
+        grouped = accepted.grouped
+        filled = np.flatnonzero(np.diff(grouped.start))
+        self._keys.seen[grouped.key[filled]] = 1
+        self._keys.last[:, grouped.key[filled]] = grouped.values[:, grouped.start[filled + 1] - 1]
+
+    def _group(self, key: Int32s) -> tuple[Int32s, Int64s, Int64s]:
+        if self._counts.size < len(self._keys):
+            self._counts = np.zeros(2 * len(self._keys), np.int32)
+        touched = np.empty(key.size, np.int32)
+        group_key = np.sort(touched[: count_keys(key, self._counts, touched)])
+        start = np.empty(group_key.size + 1, np.int64)
+        member = np.empty(key.size, np.int64)
+        group_rows(key, group_key, self._counts, start, member)
+        return group_key, start, member
+
+    def _dtype(self) -> type[np.int64] | type[np.float64]:
+        return np.float64 if self.time_type == pa.float64() else np.int64
+
+    def _span(self, span: Span | None) -> int | float:
+        kind = pa.int64() if self.time_type is None else self.time_type
+        return span_in_units(span, kind, str(self._stream.time))
+
+
+def span_in_units(span: Span | None, kind: pa.DataType, column: str) -> int | float:
+    """Return a span of time in the unit of a time column's type."""
+    if span is None:
+        return 0
+    if not isinstance(span, timedelta):
+        if isinstance(span, float) and kind != pa.float64():
+            if not span.is_integer():
+                raise InvalidBatchError(
+                    f"column {column!r} has type {kind}, and a span of {span} is no whole number"
+                    " of its unit; give a timedelta or an integer"
+                )
+            return int(span)
+        return span
+    microseconds = span // timedelta(microseconds=1)
+    if pa.types.is_timestamp(kind):
+        scale = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1}[kind.unit]
+        microseconds *= 1_000 if kind.unit == "ns" else 1
+    elif pa.types.is_date32(kind):
+        scale = 86_400 * 10**6
+    elif pa.types.is_date64(kind):
+        scale = 10**3
+    else:
+        raise InvalidBatchError(
+            f"column {column!r} has type {kind}, which has no unit for a span of {span};"
+            " give the span as a number"
+        )
+    if microseconds % scale:
+        raise InvalidBatchError(f"a span of {span} is no whole number of the units of {kind}")
+    return microseconds // scale

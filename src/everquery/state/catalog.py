@@ -1,0 +1,180 @@
+"""The queries of a shard by slot: ids, flags, kinds, and what their notice ids are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.errors import UnknownQueryError
+from everquery.index.arrays import (
+    LIVE,
+    LIVE_MASK,
+    NEW,
+    PAUSED,
+    RESUMED,
+    SILENT,
+    Array,
+    Bools,
+    Bytes,
+    Floats,
+    Int32s,
+    Int64s,
+    Uint64s,
+    resized,
+    total_bytes,
+)
+from everquery.index.jit import kernel
+from everquery.state.names import ABSENT, Encoded, NameTable, encode, hash_bytes, scramble
+
+_SEED = np.uint64(0xA0761D6478BD642F)
+
+
+@kernel
+def fingerprint(
+    data: Bytes,
+    starts: Int64s,
+    seeds: Uint64s,
+    key_hash: Uint64s,
+    low: Floats,
+    high: Floats,
+    out: Uint64s,
+) -> None:
+    """Write a 64-bit hash of each query: its id, kind and attributes (`seeds`), key and ranges."""
+    bits = np.empty(2, np.float64)
+    for i in range(out.size):
+        mixed = hash_bytes(data, starts[i], starts[i + 1], seeds[0]) ^ key_hash[i]
+        for a in range(low.shape[0]):
+            bits[0] = low[a, i] + 0.0  # -0.0 and 0.0 are one value
+            bits[1] = high[a, i] + 0.0
+            words = bits.view(np.uint64)
+            mixed = scramble(mixed ^ scramble(words[0] ^ seeds[a]))
+            mixed = scramble(mixed ^ scramble(words[1] + seeds[a]))
+        out[i] = mixed
+
+
+class Catalog:
+    """A slot for every query ever registered here, numbered in order of registration.
+
+    Attributes
+    ----------
+    flags : uint8, shape (room,)
+        See `everquery.index.arrays`; 0 for a query that was deregistered.
+    kind : uint8, shape (room,)
+    prints : uint64, shape (room,)
+        A hash of everything that makes the query; with its id's hash, the query's part of notice
+        ids.
+    """
+
+    def __init__(self) -> None:
+        self.names = NameTable()
+        self.flags: Bytes = np.zeros(32, np.uint8)
+        self.kind: Bytes = np.zeros(32, np.uint8)
+        self.prints: Uint64s = np.zeros(32, np.uint64)
+        self.dropped = 0
+        self.paused = 0
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def all_live(self) -> bool:
+        """Whether every slot is a live query that is not paused."""
+        return not self.dropped and not self.paused
+
+    def live(self, ids: pa.Array) -> Bools:
+        """Tell which ids are those of live queries, paused ones included."""
+        slots = self.names.find(encode(ids))
+        return (slots != ABSENT) & (self.flags[slots] != 0)
+
+    def slots(self, ids: pa.Array) -> Int32s:
+        """Return the slots of live queries.
+
+        Raises
+        ------
+        UnknownQueryError
+            If one of them is not live.
+        """
+        slots = self.names.find(encode(ids))
+        missing = (slots == ABSENT) | (self.flags[slots] == 0)
+        if missing.any():
+            first = ids[int(np.argmax(missing))].as_py()
+            raise UnknownQueryError(
+                f"no live query has the id {first!r}; nothing has changed"
+                f" ({len(self) - self.dropped:,} queries are live)"
+            )
+        return slots
+
+    def add(
+        self,
+        ids: Encoded,
+        kind: int,
+        seeds: Uint64s,
+        key_hash: Uint64s,
+        low: Floats,
+        high: Floats,
+        silent: Bools | None,
+    ) -> Int32s:
+        """Give each query a slot; it is live, and new."""
+        slots = self.names.add(ids, renew=True)
+        if len(self) > self.flags.size:
+            size = max(len(self), self.flags.size * 3 // 2)
+            self.flags = resized(self.flags, size)
+            self.kind = resized(self.kind, size)
+            self.prints = resized(self.prints, size)
+        self.flags[slots] = LIVE | NEW
+        if silent is not None:
+            self.flags[slots[silent]] |= SILENT
+        self.kind[slots] = kind
+        prints = np.empty(slots.size, np.uint64)
+        fingerprint(ids.data, ids.starts, seeds ^ _SEED, key_hash, low, high, prints)
+        self.prints[slots] = prints
+        return slots
+
+    def drop(self, slots: Int32s) -> None:
+        """End queries for ever."""
+        self.paused -= int(np.count_nonzero(self.flags[slots] & PAUSED))
+        self.flags[slots] = 0
+        self.dropped += slots.size
+
+    def pause(self, slots: Int32s) -> None:
+        """Let queries emit nothing until they are resumed."""
+        self.flags[slots] |= PAUSED
+        self.paused = self._count_paused()
+
+    def resume(self, slots: Int32s) -> Int32s:
+        """Let paused queries emit again; return those that were paused."""
+        resumed = slots[self.flags[slots] & PAUSED != 0]
+        self.flags[resumed] = (self.flags[resumed] & ~np.uint8(PAUSED)) | NEW | RESUMED
+        self.paused = self._count_paused()
+        return resumed
+
+    def announced(self, slots: Int32s) -> None:
+        """Note that the keys inside were reported."""
+        self.flags[slots] &= ~np.uint8(NEW | RESUMED)
+
+    def count(self, kind: int) -> int:
+        """Return how many queries of a kind are live."""
+        n = len(self)
+        return int(np.count_nonzero((self.kind[:n] == kind) & (self.flags[:n] & LIVE != 0)))
+
+    def save(self, arrays: dict[str, Array]) -> Int64s:
+        """Put all queries that are not dropped into a snapshot's arrays; return their slots."""
+        kept = np.flatnonzero(self.flags[: len(self)])
+        self.names.save("ids", arrays, kept)
+        for name in ("flags", "kind", "prints"):
+            arrays[f"queries.{name}"] = getattr(self, name)[kept]
+        return kept
+
+    def load(self, arrays: dict[str, Array]) -> None:
+        """Take over the queries of a snapshot, in slots without gaps."""
+        self.names = NameTable.load("ids", arrays)
+        for name in ("flags", "kind", "prints"):
+            setattr(self, name, arrays[f"queries.{name}"].copy())
+        self.paused = self._count_paused()
+
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays but the ids themselves."""
+        return self.names.table_bytes() + total_bytes(self.flags, self.kind, self.prints)
+
+    def _count_paused(self) -> int:
+        return int(np.count_nonzero(self.flags[: len(self)] & LIVE_MASK == LIVE_MASK))

@@ -1,0 +1,149 @@
+"""Events that were refused: counted for ever, and the latest of them kept to be listed."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+
+from everquery.index.arrays import Array, Bytes, Floats, Int64s
+from everquery.state.events import (
+    INEXACT_ATTRIBUTE,
+    LATE,
+    NAN_ATTRIBUTE,
+    NULL_ATTRIBUTE,
+    NULL_TIME,
+    REASONS,
+)
+from everquery.stream import Stream
+
+KEPT = 100_000  # rows
+
+_DETAILS = {
+    NULL_ATTRIBUTE: "{} is null",
+    NAN_ATTRIBUTE: "{} is NaN",
+    INEXACT_ATTRIBUTE: "{} is a number that float64 can't hold exactly",
+    LATE: "older than the last accepted event of its key",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Refused rows of one batch.
+
+    Attributes
+    ----------
+    position : int64
+        How many events had arrived before.
+    reason : uint8
+        Places in `REASONS`.
+    culprit : int8
+        The attribute at fault, or -1.
+    key : Arrow array
+    time : Arrow array
+    values : float64, shape (attributes, n)
+    """
+
+    position: Int64s
+    reason: Bytes
+    culprit: Array
+    key: pa.Array
+    time: pa.Array
+    values: Floats
+
+
+class DeadLetters:
+    """What was refused, and why."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._kept: deque[pa.Table] = deque()
+        self._rows = 0
+        self.counts = np.zeros(len(REASONS), np.int64)
+
+    def add(self, letters: Letters) -> None:
+        """Count the letters, and keep them; the oldest make room."""
+        if not letters.reason.size:
+            return
+        self.counts += np.bincount(letters.reason, minlength=len(REASONS))
+        self.keep(self._table(letters))
+
+    def keep(self, table: pa.Table) -> None:
+        """Keep rows that are counted already."""
+        table = table.slice(max(0, table.num_rows - KEPT))
+        self._kept.append(table)
+        self._rows += table.num_rows
+        while self._rows > KEPT:
+            over = self._rows - KEPT
+            oldest = self._kept.popleft()
+            if oldest.num_rows > over:
+                self._kept.appendleft(oldest.slice(over))
+            self._rows -= min(over, oldest.num_rows)
+
+    def table(self) -> pa.Table:
+        """Return the kept letters, oldest first."""
+        if not self._kept:
+            empty = np.empty(0, np.int64)
+            return self._table(
+                Letters(
+                    empty,
+                    empty.astype(np.uint8),
+                    empty,
+                    pa.nulls(0, pa.string()),
+                    pa.nulls(0),
+                    np.empty((len(self._stream.attributes), 0)),
+                )
+            )
+        return pa.concat_tables(list(self._kept), promote_options="permissive").combine_chunks()
+
+    def by_reason(self) -> dict[str, int]:
+        """Return how many were refused for each reason that occurred."""
+        return {REASONS[i]: int(n) for i, n in enumerate(self.counts) if n}
+
+    def save(self, arrays: dict[str, Array]) -> None:
+        """Put counts and kept letters into a snapshot."""
+        sink = pa.BufferOutputStream()
+        table = self.table()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        arrays["dead_letters.kept"] = np.frombuffer(sink.getvalue(), np.uint8)
+        arrays["dead_letters.counts"] = self.counts
+
+    def load(self, arrays: dict[str, Array]) -> None:
+        """Take over counts and letters of a snapshot."""
+        self.counts[:] = arrays["dead_letters.counts"]
+        with pa.ipc.open_stream(arrays["dead_letters.kept"].tobytes()) as reader:
+            self.keep(reader.read_all())
+
+    def _table(self, letters: Letters) -> pa.Table:
+        names = self._stream.attributes
+        columns: dict[str, pa.Array] = {
+            "position": pa.array(letters.position),
+            "reason": pa.array(REASONS).take(pa.array(letters.reason)),
+            "detail": pa.array(
+                [
+                    _DETAILS.get(reason, REASONS[reason].replace("_", " ")).format(
+                        names[culprit] if culprit >= 0 else ""
+                    )
+                    for reason, culprit in zip(
+                        letters.reason.tolist(), letters.culprit.tolist(), strict=True
+                    )
+                ],
+                pa.string(),
+            ),
+            "key": letters.key,
+            "time": letters.time,
+        }
+        if letters.reason.size and not pa.types.is_null(letters.time.type):
+            absent = pa.array(letters.reason == NULL_TIME)
+            columns["time"] = pc.if_else(
+                absent, pa.scalar(None, letters.time.type), letters.time
+            )
+        for a, name in enumerate(names):
+            absent = (letters.reason == NULL_ATTRIBUTE) & (letters.culprit == a)
+            columns[name] = pa.array(letters.values[a], mask=absent)
+        return pa.table(columns)

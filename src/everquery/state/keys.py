@@ -1,0 +1,135 @@
+"""The stream table: what a shard remembers of each key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.errors import InvalidBatchError, InvalidQueryError
+from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.queries.spec import Key
+from everquery.state.names import ABSENT, NameTable, encode
+
+
+_COLUMNS = ("seen", "next_seq", "last_time", "last")
+
+
+class KeyTable:
+    """Each key's number, whether it is in sight, and its last accepted event.
+
+    Attributes
+    ----------
+    seen : uint8, shape (room,)
+        1 for a key with an event since its last expiry.
+    next_seq : int64, shape (room,)
+        How many events of the key were accepted; the `seq` of the next.
+    last_time : int64 or float64, shape (room,)
+    last : float64, shape (attributes, room)
+    """
+
+    def __init__(self, attributes: int, *, keyed: bool) -> None:
+        self._names = NameTable()
+        self._keyed = keyed
+        self.type: pa.DataType | None = None if keyed else pa.null()
+        self.seen: Bytes = np.zeros(16, np.uint8)
+        self.next_seq: Int64s = np.zeros(16, np.int64)
+        self.last_time: Array = np.zeros(16, np.int64)
+        self.last: Floats = np.zeros((attributes, 16))
+
+    def __len__(self) -> int:
+        return len(self._names) if self._keyed else 1
+
+    @property
+    def hashes(self) -> Array:
+        """One 64-bit hash a key, the same in every run."""
+        return self._names.hashes if self._keyed else np.zeros(1, np.uint64)
+
+    def number_of(self, keys: pa.Array) -> Int32s:
+        """Return the number of each key of a query, new ones where needed."""
+        self._expect(keys.type, InvalidQueryError)
+        numbers = self._names.add(encode(keys))
+        self._make_room()
+        return numbers
+
+    def numbers(self, keys: pa.Array | None, n: int) -> Int32s:
+        """Return the number of each event's key, new ones where needed; none is null."""
+        if keys is None:
+            return np.zeros(n, np.int32)
+        indices = None
+        if pa.types.is_dictionary(keys.type):
+            indices, keys = np.asarray(keys.indices), keys.dictionary
+        self._expect(keys.type, InvalidBatchError)
+        numbers = self._names.add(encode(keys))
+        self._make_room()
+        return numbers if indices is None else numbers[indices]
+
+    def check(self, keys: pa.Array | None) -> None:
+        """Raise if keys of this type can't be of this stream; change nothing."""
+        if keys is not None and self.type is not None:
+            kind = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
+            if _family(kind) != self.type:
+                raise self._mismatch(kind, InvalidBatchError)
+
+    def find(self, key: Key) -> int:
+        """Return the number of a key, or -1."""
+        wanted = pa.array([key])
+        if not self._keyed or self.type != _family(wanted.type):
+            return ABSENT
+        return int(self._names.find(encode(wanted))[0])
+
+    def arrow(self) -> pa.Array:
+        """Return all keys, in the order of their numbers, sharing memory."""
+        if not self._keyed:
+            return pa.nulls(1, pa.string())
+        if self.type == pa.int64():
+            return self._names.integers()
+        return self._names.strings()
+
+    def save(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Put the table into a snapshot."""
+        header["key_type"] = None if self.type is None else str(self.type)
+        self._names.save("keys", arrays)
+        for name in _COLUMNS:
+            arrays[f"keys.{name}"] = getattr(self, name)[..., : len(self)]
+
+    def load(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take over the table of a snapshot."""
+        kinds = {None: None, "string": pa.string(), "int64": pa.int64(), "null": pa.null()}
+        self.type = kinds[header["key_type"]]
+        self._names = NameTable.load("keys", arrays)
+        for name in _COLUMNS:
+            column = arrays[f"keys.{name}"]
+            setattr(self, name, resized(column, max(16, column.shape[-1])))
+
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays, names included."""
+        names = self._names.name_bytes() + self._names.table_bytes()
+        return names + total_bytes(self.seen, self.next_seq, self.last_time, self.last)
+
+    def _expect(self, kind: pa.DataType, error: type[InvalidBatchError | InvalidQueryError]) -> None:
+        family = _family(kind)
+        if self.type is None:
+            self.type = family
+        elif self.type != family:
+            raise self._mismatch(kind, error)
+
+    def _mismatch(
+        self, kind: pa.DataType, error: type[InvalidBatchError | InvalidQueryError]
+    ) -> InvalidBatchError | InvalidQueryError:
+        known = "integers" if self.type == pa.int64() else "strings"
+        return error(f"keys of this stream are {known} so far, and now come as {kind}; keep to one")
+
+    def _make_room(self) -> None:
+        if len(self._names) > self.seen.size:
+            size = max(len(self._names), 2 * self.seen.size)
+            self.seen = resized(self.seen, size)
+            self.next_seq = resized(self.next_seq, size)
+            self.last_time = resized(self.last_time, size)
+            self.last = resized(self.last, size)
+
+
+def _family(kind: pa.DataType) -> pa.DataType:
+    """Return the type that keys of this type are kept as."""
+    return pa.int64() if pa.types.is_integer(kind) else pa.string()

@@ -1,0 +1,79 @@
+"""Snapshots as bytes: a versioned header and plain arrays, nothing that could run."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from everquery.errors import SnapshotError
+from everquery.index.arrays import Array
+from everquery.stream import Stream
+
+FORMAT = "everquery-snapshot"
+VERSION = 1
+_HEADER = "header"
+
+
+def stream_header(stream: Stream) -> dict[str, Any]:
+    """Return a stream's definition as plain values."""
+    values = asdict(stream)
+    for span in ("grace", "expire_after"):
+        if isinstance(values[span], timedelta):
+            values[span] = {"microseconds": values[span] // timedelta(microseconds=1)}
+    return {name: list(value) if name == "attributes" else value for name, value in values.items()}
+
+
+def check_stream(header: dict[str, Any], stream: Stream) -> None:
+    """Raise if a snapshot is of another stream than this one."""
+    ours = stream_header(stream)
+    different = [name for name in ours if ours[name] != header.get(name)]
+    if different:
+        said = "; ".join(f"{name}: {header.get(name)!r}, here {ours[name]!r}" for name in different)
+        raise SnapshotError(
+            f"the snapshot is of another stream ({said});"
+            " restore it into an engine of its own stream. The engine is as it was"
+        )
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """Return a header and arrays as bytes."""
+    text = json.dumps({"format": FORMAT, "version": VERSION, **header}, sort_keys=True)
+    buffer = io.BytesIO()
+    members: dict[str, Any] = {**arrays, _HEADER: np.frombuffer(text.encode(), np.uint8)}
+    np.savez(buffer, **members)
+    return buffer.getvalue()
+
+
+def unpack(snapshot: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return header and arrays of a snapshot.
+
+    Raises
+    ------
+    SnapshotError
+        If the bytes are no snapshot, are damaged, or were written by a newer version.
+    """
+    try:
+        with np.load(io.BytesIO(snapshot), allow_pickle=False) as members:
+            arrays = {name: members[name] for name in members.files}
+        header: dict[str, Any] = json.loads(arrays.pop(_HEADER).tobytes())
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise SnapshotError(
+            f"these bytes are no everquery snapshot, or a damaged one ({error});"
+            " restore from another one. The engine is as it was"
+        ) from None
+    if header.get("format") != FORMAT:
+        raise SnapshotError("these bytes are no everquery snapshot. The engine is as it was")
+    if header["version"] > VERSION:
+        raise SnapshotError(
+            f"the snapshot has version {header['version']}, and this everquery reads up to"
+            f" {VERSION}; upgrade everquery to restore it. The engine is as it was"
+        )
+    return header, arrays
