@@ -16,6 +16,7 @@ import pyarrow as pa
 from everquery.errors import InvalidQueryError
 from everquery.index.arrays import PAUSED
 from everquery.kinds import KINDS
+from everquery.memory import release_freed_memory
 from everquery.queries import Query
 from everquery.queries.block import block_of_query
 from everquery.queries.changes import Change, Deregister, Pause, Register, Resume
@@ -24,6 +25,8 @@ from everquery.queries.table import check_table
 from everquery.shard import DueMerge, Shard
 from everquery.state.names import NameTable, encode
 from everquery.stream import Stream
+
+BULK = 100_000  # rows of a table after which freed memory is given back
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,12 @@ class Engine:
             if on_error == "raise":
                 checked.raise_errors()
             self._apply(Register(checked.blocks))
-        return Registered(sum(len(block) for block in checked.blocks), checked.errors)
+            self._shard.settle()  # here, not in front of the next batch
+            registered, errors = sum(map(len, checked.blocks)), checked.errors
+        del checked
+        if registered >= BULK:
+            release_freed_memory()
+        return Registered(registered, errors)
 
     def deregister(self, query_id: str | Iterable[str]) -> None:
         """End a query, or several; an unknown id raises, and then none is ended."""
@@ -250,8 +258,10 @@ class Engine:
                 return self._shard.schema().empty_table()
             if isinstance(time, date):
                 units = pa.scalar(time).cast(kind)
-                time = units.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()
-            return self._shard.advance(time)
+                newest = units.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()
+            else:
+                newest = time
+            return self._shard.advance(newest)
 
     def flush(self) -> pa.Table:
         """Let out all events that the grace holds back, as at the end of a stream."""
@@ -279,9 +289,7 @@ class Engine:
             shard.settle()
             by_reason = shard.dead_letters.by_reason()
             return {
-                "queries": {
-                    kind: shard.catalog.count(i) for i, kind in enumerate(shard.indexes)
-                },
+                "queries": {kind: shard.catalog.count(i) for i, kind in enumerate(shard.indexes)},
                 "paused": shard.catalog.paused,
                 "keys": len(shard.keys),
                 "bytes": {

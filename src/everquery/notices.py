@@ -190,9 +190,7 @@ def in_order(
     codes = np.empty(at[-1], np.uint8)
     for first_code, part in found:
         if isinstance(part, Matches):
-            place_matches(
-                position, part.slots, part.begin, part.ends, first_code, at, keys, codes
-            )
+            place_matches(position, part.slots, part.begin, part.ends, first_code, at, keys, codes)
         else:
             place_crossings(part.keys, part.codes, first_code, at, keys, codes)
     sort_events(at[:-1], keys, codes)
@@ -275,9 +273,7 @@ def join_told(parts: Sequence[Told]) -> Told:
     )
 
 
-def write_notices(
-    told: Told, names: Names, outcomes: OutcomeTable, schema: pa.Schema
-) -> pa.Table:
+def write_notices(told: Told, names: Names, outcomes: OutcomeTable, schema: pa.Schema) -> pa.Table:
     """Return the notices as a table."""
     ordered, row, events = told.ordered, told.row, told.events
     slot = ordered.keys & SLOT_MASK

@@ -161,7 +161,7 @@ class Shard:
     # -- events -------------------------------------------------------------------------------
 
     def process(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
-        """Take in a batch of events, and return the notices that it and the changes before it cause.
+        """Take in a batch of events; return the notices that it and the changes before it cause.
 
         Raises
         ------
@@ -377,7 +377,7 @@ class Shard:
                     attributes=rows.shape.attributes,
                     low=rows.low,
                     high=rows.high,
-                    options={name: silent for name in KINDS[kind].spec.options},
+                    options=dict.fromkeys(KINDS[kind].spec.options, silent),
                 )
                 yield block, rows.slot
 

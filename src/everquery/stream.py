@@ -95,7 +95,9 @@ class Stream:
             )
         zero = timedelta() if isinstance(span, timedelta) else 0
         if not span >= zero or (name == "expire_after" and span == zero):  # type: ignore[operator]
-            raise InvalidStreamError(f"stream {self.name!r}: {name} is {span!r}; it must be positive")
+            raise InvalidStreamError(
+                f"stream {self.name!r}: {name} is {span!r}; it must be positive"
+            )
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns that a batch needs."""

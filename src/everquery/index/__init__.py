@@ -1,0 +1,1 @@
+"""One file a structure: its arrays and its loops."""

@@ -94,10 +94,11 @@ class BorderIndex(KindIndex):
             row = np.flatnonzero(segment.rows.slot == slot)
             if row.size:
                 named = segment.rows.shape.attributes
+                borders = 2 * len(named)
                 lane = int(np.count_nonzero(segment.rows.key == segment.rows.key[row[0]]))
                 share = 1.0 / lane
                 return Explained(
-                    f"region-segment lists ({2 * len(named)} borders among {2 * lane * len(named)})",
+                    f"region-segment lists ({borders} borders among {borders * lane:,})",
                     named,
                     share,
                     share * DELTA_NS,

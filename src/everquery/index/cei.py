@@ -263,7 +263,9 @@ class CeiSegment:
         rows = rows.take(np.lexsort((rows.low[primary], rows.key)))
         lane_key, lane_first = np.unique(rows.key, return_index=True)
         lane_size = np.diff(np.append(lane_first, len(rows)))
-        bounds, rank_start, first, last = rank_ends(rows.low[primary], rows.high[primary], lane_size)
+        bounds, rank_start, first, last = rank_ends(
+            rows.low[primary], rows.high[primary], lane_size
+        )
         grid_start, grid_low, grid_scale = plan_grid(bounds, rank_start)
         bucket_rank = np.empty(grid_start[-1], np.int32)
         fill_buckets(bounds, rank_start, grid_start, grid_low, grid_scale, bucket_rank)

@@ -40,10 +40,11 @@ def kernel(function: Function) -> Function:
 
     Bad indices are not checked: specs and decoders validate before a kernel runs.
     """
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _CACHE_FOLDER
+    config: Any = numba.config  # a module whose settings are made at run time
+    before = config.CACHE_DIR
+    config.CACHE_DIR = _CACHE_FOLDER
     try:
         compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
     return cast("Function", compiled)

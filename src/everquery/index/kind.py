@@ -64,7 +64,7 @@ class KindIndex(ABC):
         """Return what it means that these keys, last seen there, are gone."""
         return None
 
-    def revive(self, rows: Rows) -> None:
+    def revive(self, rows: Rows) -> None:  # noqa: B027 - most kinds announce nothing
         """Take note of queries that are to be announced again; they are in the layers already."""
 
     @abstractmethod

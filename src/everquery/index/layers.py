@@ -1,10 +1,10 @@
 """Log-structured query sets: an immutable main segment, small overlays, and merges.
 
-New rows become a small segment of their own. Segments of one shape are kept so that each is at least
-`RATIO` times as large as all that follow; where a new one breaks that, the tail is merged. Small
-merges are done at once, large ones are handed out as a `Merge` that may run in another thread: it
-reads immutable arrays only. Notices are ordered by the shard, so no answer depends on how rows are
-spread over segments.
+New rows become a small segment of their own. Segments of one shape are kept so that each is at
+least `RATIO` times as large as all that follow; where a new one breaks that, the tail is merged.
+Small merges are done at once, large ones are handed out as a `Merge` that may run in another
+thread: it reads immutable arrays only. Notices are ordered by the shard, so no answer depends on
+how rows are spread over segments.
 """
 
 from __future__ import annotations
@@ -118,16 +118,14 @@ class Layers(Generic[SegmentType]):
         """
         segments = self._segments[shape]
         if self._outstanding is not None:
-            segments = [
-                part for part in segments if not _is_among(part, self._outstanding.parts)
-            ]
+            segments = [part for part in segments if not _is_among(part, self._outstanding.parts)]
         tail = 0
         first = None
         for i in range(len(segments) - 1, -1, -1):
             size = len(segments[i])
             if largest is not None and tail + size > largest:
                 break
-            if 0 < tail and size < RATIO * tail and tail + size > smallest:
+            if tail > 0 and size < RATIO * tail and tail + size > smallest:
                 first = i
             tail += size
         if first is None:

@@ -77,7 +77,7 @@ def count_at_or_below(ends: Floats, order: Int32s, begin: int, end: int, value: 
 
 @kernel
 def first_outside(low: Floats, high: Floats, row: int, point: Floats) -> int:
-    """Return the first attribute on which the row's box excludes the point; their number if none."""
+    """Return the first attribute on which the box excludes the point; their number if none."""
     for a in range(point.size):
         if not low[a, row] <= point[a] or high[a, row] <= point[a]:
             return a
@@ -165,7 +165,7 @@ def region_around(
     """Narrow ``[floor, ceiling)`` to the two borders of this list around a position."""
     if at > begin:
         floor = max(floor, ends[order[at - 1]])
-    if at < end and not ceiling <= ends[order[at]]:
+    if at < end and (ends[order[at]] < ceiling or np.isnan(ceiling)):
         ceiling = ends[order[at]]
     return floor, ceiling
 
@@ -186,6 +186,29 @@ def crossing_of(
     if out_before == now.size and out_now == attribute:
         return LEAVE
     return NOTHING
+
+
+@kernel
+def skip_quiet(
+    at: int, end: int, values: Floats, attributes: Int64s, region: Floats, fresh: Bytes
+) -> int:
+    """Return the first event from `at` on that leaves the region, or before which its key expired.
+
+    The common case of a stream with locality, so it is kept apart and tight.
+    """
+    first = attributes[0]
+    floor = region[0, 0]
+    ceiling = region[1, 0]
+    while at < end:
+        value = values[first, at]
+        if not floor <= value or ceiling <= value or fresh[at]:
+            return at
+        for a in range(1, attributes.size):
+            value = values[attributes[a], at]
+            if not region[0, a] <= value or region[1, a] <= value:
+                return at
+        at += 1
+    return end
 
 
 @kernel
@@ -252,14 +275,20 @@ def walk_borders(
         placed = False  # whether positions and region belong to `before`
         for a in range(d):
             before[a] = previous[1][attributes[a], key]
-        for at in range(group_start[group], group_start[group + 1]):
-            stays = placed
+        at = group_start[group] - 1
+        stop = group_start[group + 1]
+        while at + 1 < stop:
+            at += 1
+            if placed:
+                quiet = at
+                at = skip_quiet(at, stop, values, attributes, region, fresh)
+                if at > quiet:
+                    for a in range(d):
+                        before[a] = values[attributes[a], at - 1]
+                if at == stop:
+                    break
             for a in range(d):
                 now[a] = values[attributes[a], at]
-                stays &= region[0, a] <= now[a] and not region[1, a] <= now[a]
-            if stays and not fresh[at]:
-                before, now = now, before
-                continue
             if not known or fresh[at]:
                 # First what an expired key was in, which sorts before the event that made the
                 # expiry known; then what it is in now. One call: each compiles for half a second.
@@ -398,9 +427,7 @@ class RegionSegments:
         """Return the rows."""
         return self.rows
 
-    def walk(
-        self, step: Step, crossings: Int64s, codes: Bytes
-    ) -> tuple[Int64s, Bytes, int, int]:
+    def walk(self, step: Step, crossings: Int64s, codes: Bytes) -> tuple[Int64s, Bytes, int, int]:
         """Return what `walk_borders` writes for a batch."""
         if not self.rows.shape.keyed and self.positions[0].shape[1] < step.seen.size:
             self.positions[:] = [resized(at, step.seen.size, UNKNOWN) for at in self.positions]
@@ -420,9 +447,7 @@ class RegionSegments:
             codes,
         )
 
-    def inside(
-        self, keys: Int32s, values: Floats, flags: Bytes, mask: int, wanted: int
-    ) -> Int64s:
+    def inside(self, keys: Int32s, values: Floats, flags: Bytes, mask: int, wanted: int) -> Int64s:
         """Return the crossings that `write_inside` writes."""
         crossings, _, n = write_inside(
             keys,

@@ -2,8 +2,8 @@
 
 The two-dimensional decomposition of boxes. Columns and rows of tiles are cut at quantiles of the
 boxes' ends, so that a crowded region has more tiles. A box stands in the finest layer in which it
-covers at most 16 tiles; each coarser layer joins 4 x 4 tiles of the one below. A search looks at one
-tile of every layer in use, and checks the candidates exactly.
+covers at most 16 tiles; each coarser layer joins 4 x 4 tiles of the one below. A search looks at
+one tile of every layer in use, and checks the candidates exactly.
 """
 
 from __future__ import annotations
@@ -105,9 +105,7 @@ def search_tiles(
             for layer in range(len(layers)):
                 shift = layers[layer, 2]
                 across = layers[layer, 1]
-                tile = (
-                    layers[layer, 0] + (place[1, i] >> shift) * across + (place[0, i] >> shift)
-                )
+                tile = layers[layer, 0] + (place[1, i] >> shift) * across + (place[0, i] >> shift)
                 while n + offsets[tile + 1] - offsets[tile] > out.size:
                     out = grow(out)
                 for piece in range(offsets[tile], offsets[tile + 1]):

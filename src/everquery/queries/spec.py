@@ -26,7 +26,7 @@ class Query:
     id : str
         The owner's name for the query, unique among live queries.
     box : mapping from attribute to range
-        Pairs are half-open ``[lo, hi)``; `Interval` says it otherwise. An empty box holds everything.
+        Pairs are half-open ``[lo, hi)``; `Interval` says it otherwise. An empty box holds all.
     key : str or int, optional
         Only this key's events are seen.
     """

@@ -75,7 +75,8 @@ class _Problems:
             self._texts.append(reason)
 
     def good(self) -> Bools:
-        return self._which == 0
+        good: Bools = self._which == 0
+        return good
 
     def table(self, ids: pa.Array) -> pa.Table:
         bad = np.flatnonzero(self._which)
@@ -253,7 +254,7 @@ def _blocks(
     options: dict[str, Bools],
     good: Bools,
 ) -> Iterator[QueryBlock]:
-    """Yield the good rows, split by the attributes that they restrict and by whether they have a key."""
+    """Yield the good rows, split by the attributes they restrict and by whether they have a key."""
     free = ~bounded.any(axis=0)
     bounded[0, free] = True  # a box without limits still needs an attribute to be found by
     pattern = np.zeros(len(ids), np.int64)
@@ -271,7 +272,7 @@ def _blocks(
             ids=ids if whole else ids.take(where),
             keys=None if not chosen & 1 or keys is None else (keys if whole else keys.take(where)),
             attributes=attributes,
-            low=np.ascontiguousarray(low[np.ix_(attributes, picked)]),
-            high=np.ascontiguousarray(high[np.ix_(attributes, picked)]),
+            low=np.stack([low[a, picked] for a in attributes]),
+            high=np.stack([high[a, picked] for a in attributes]),
             options={name: values[picked] for name, values in options.items()},
         )

@@ -1,0 +1,1 @@
+"""What a shard remembers of keys and queries, and how it is stored."""

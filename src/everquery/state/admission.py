@@ -25,7 +25,6 @@ from everquery.index.rows import Grouped
 from everquery.state.keys import KeyTable
 from everquery.stream import Span, Stream
 
-
 _COLUMNS = ("key", "time", "seq", "values", "weight", "arrived", "mark")
 
 
@@ -94,8 +93,8 @@ class Accepted:
         Batch events first; behind them, for each event with `fresh` set, the previous event of its
         key, as the one at which the key expired.
     grouped : Grouped
-        The batch's events by key. ``position`` is twice the row plus one, so that the expiry that an
-        event makes known sorts before it.
+        The batch's events by key. ``position`` is twice the row plus one, so that the expiry that
+        an event makes known sorts before it.
     fresh : uint8, for each grouped event
         1 where the key expired before it.
     expired_row : int64
@@ -159,7 +158,7 @@ def admit_groups(
     fresh: Bytes,
     previous: Int64s,
 ) -> int:
-    """Number each key's events in order, and find the late ones and the expiries.
+    """Give each key's events their numbers in order, and find the late ones and the expiries.
 
     Late rows are taken out of `member` and `start` in place; the number of rows kept is returned.
     ``previous`` gets, for a fresh row, the row before it of its key, or -1 if that is an older one.
@@ -179,10 +178,13 @@ def admit_groups(
                 late[row] = True
                 continue
             expired = 0
-            if expiring and in_sight:
-                if max(time[row], mark[row]) >= last_time[key] + expire_after[0]:
-                    expired = 1
-                    previous[row] = before
+            if (
+                expiring
+                and in_sight
+                and max(time[row], mark[row]) >= last_time[key] + expire_after[0]
+            ):
+                expired = 1
+                previous[row] = before
             member[kept] = row
             fresh[kept] = expired
             kept += 1
@@ -240,7 +242,12 @@ class Admission:
         return Events(np.empty(0, np.int32), time, none, values, none, none, time)
 
     def arrivals(
-        self, key: Int32s, time: Array | None, values: Floats, weight: Int64s | None, arrived: Int64s
+        self,
+        key: Int32s,
+        time: Array | None,
+        values: Floats,
+        weight: Int64s | None,
+        arrived: Int64s,
     ) -> Events:
         """Return new events, and move the newest time seen."""
         n = key.size
@@ -371,7 +378,7 @@ class Admission:
         return Accepted(events, grouped, fresh, expired_row, rejected)
 
     def remember(self, accepted: Accepted) -> None:
-        """Note each key's last values and that it is in sight, once the indexes have seen the batch."""
+        """Note each key's last values, and that it is in sight, once the indexes saw the batch."""
         grouped = accepted.grouped
         filled = np.flatnonzero(np.diff(grouped.start))
         self._keys.seen[grouped.key[filled]] = 1

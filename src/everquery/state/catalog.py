@@ -84,7 +84,8 @@ class Catalog:
     def live(self, ids: pa.Array) -> Bools:
         """Tell which ids are those of live queries, paused ones included."""
         slots = self.names.find(encode(ids))
-        return (slots != ABSENT) & (self.flags[slots] != 0)
+        live: Bools = (slots != ABSENT) & (self.flags[slots] != 0)
+        return live
 
     def slots(self, ids: pa.Array) -> Int32s:
         """Return the slots of live queries.
@@ -143,7 +144,7 @@ class Catalog:
 
     def resume(self, slots: Int32s) -> Int32s:
         """Let paused queries emit again; return those that were paused."""
-        resumed = slots[self.flags[slots] & PAUSED != 0]
+        resumed: Int32s = slots[self.flags[slots] & PAUSED != 0]
         self.flags[resumed] = (self.flags[resumed] & ~np.uint8(PAUSED)) | NEW | RESUMED
         self.paused = self._count_paused()
         return resumed
@@ -169,7 +170,8 @@ class Catalog:
         """Take over the queries of a snapshot, in slots without gaps."""
         self.names = NameTable.load("ids", arrays)
         for name in ("flags", "kind", "prints"):
-            setattr(self, name, arrays[f"queries.{name}"].copy())
+            column = arrays[f"queries.{name}"]
+            setattr(self, name, resized(column, max(32, column.size)))
         self.paused = self._count_paused()
 
     def nbytes(self) -> int:

@@ -140,9 +140,7 @@ class DeadLetters:
         }
         if letters.reason.size and not pa.types.is_null(letters.time.type):
             absent = pa.array(letters.reason == NULL_TIME)
-            columns["time"] = pc.if_else(
-                absent, pa.scalar(None, letters.time.type), letters.time
-            )
+            columns["time"] = pc.if_else(absent, pa.scalar(None, letters.time.type), letters.time)
         for a, name in enumerate(names):
             absent = (letters.reason == NULL_ATTRIBUTE) & (letters.culprit == a)
             columns[name] = pa.array(letters.values[a], mask=absent)

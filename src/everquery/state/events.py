@@ -165,7 +165,8 @@ def _time(column: pa.Array, name: str, refused: Bytes) -> tuple[Array, pa.DataTy
     elif not (pa.types.is_timestamp(kind) or pa.types.is_date64(kind)):
         raise _wrong_type(name, column, "timestamps, dates or numbers")
     try:
-        return np.asarray(column.cast(pa.int64()).fill_null(0)), kind
+        column = column.cast(pa.int64())
+        return np.asarray(column.fill_null(0) if column.null_count else column), kind
     except pa.ArrowInvalid as error:
         raise InvalidBatchError(f"column {name!r}: {error}; times are 64-bit") from None
 

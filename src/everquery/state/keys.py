@@ -12,7 +12,6 @@ from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, resized
 from everquery.queries.spec import Key
 from everquery.state.names import ABSENT, NameTable, encode
 
-
 _COLUMNS = ("seen", "next_seq", "last_time", "last")
 
 
@@ -48,22 +47,25 @@ class KeyTable:
 
     def number_of(self, keys: pa.Array) -> Int32s:
         """Return the number of each key of a query, new ones where needed."""
-        self._expect(keys.type, InvalidQueryError)
-        numbers = self._names.add(encode(keys))
-        self._make_room()
-        return numbers
+        return self._numbers(keys, InvalidQueryError)
 
     def numbers(self, keys: pa.Array | None, n: int) -> Int32s:
         """Return the number of each event's key, new ones where needed; none is null."""
         if keys is None:
             return np.zeros(n, np.int32)
-        indices = None
-        if pa.types.is_dictionary(keys.type):
-            indices, keys = np.asarray(keys.indices), keys.dictionary
-        self._expect(keys.type, InvalidBatchError)
-        numbers = self._names.add(encode(keys))
+        return self._numbers(keys, InvalidBatchError)
+
+    def _numbers(
+        self, keys: pa.Array, error: type[InvalidBatchError | InvalidQueryError]
+    ) -> Int32s:
+        if not pa.types.is_dictionary(keys.type):
+            # Arrow finds a batch's distinct keys twice as fast as our own table would.
+            keys = keys.dictionary_encode()
+        self._expect(keys.type.value_type, error)
+        distinct = self._names.add(encode(keys.dictionary))
         self._make_room()
-        return numbers if indices is None else numbers[indices]
+        numbers: Int32s = distinct[np.asarray(keys.indices)]
+        return numbers
 
     def check(self, keys: pa.Array | None) -> None:
         """Raise if keys of this type can't be of this stream; change nothing."""
@@ -108,7 +110,9 @@ class KeyTable:
         names = self._names.name_bytes() + self._names.table_bytes()
         return names + total_bytes(self.seen, self.next_seq, self.last_time, self.last)
 
-    def _expect(self, kind: pa.DataType, error: type[InvalidBatchError | InvalidQueryError]) -> None:
+    def _expect(
+        self, kind: pa.DataType, error: type[InvalidBatchError | InvalidQueryError]
+    ) -> None:
         family = _family(kind)
         if self.type is None:
             self.type = family

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from everquery.index.arrays import Array, Bools, Bytes, Int32s, Int64s, Uint64s, resized, total_bytes
+from everquery.index.arrays import (
+    Array,
+    Bools,
+    Bytes,
+    Int32s,
+    Int64s,
+    Uint64s,
+    resized,
+    total_bytes,
+)
 from everquery.index.jit import kernel
 
 ABSENT = -1

@@ -64,7 +64,15 @@ def unpack(snapshot: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
         with np.load(io.BytesIO(snapshot), allow_pickle=False) as members:
             arrays = {name: members[name] for name in members.files}
         header: dict[str, Any] = json.loads(arrays.pop(_HEADER).tobytes())
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        TypeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise SnapshotError(
             f"these bytes are no everquery snapshot, or a damaged one ({error});"
             " restore from another one. The engine is as it was"

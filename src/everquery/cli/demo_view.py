@@ -1,0 +1,242 @@
+"""What the demo shows while it runs: a live view on a terminal, lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from everquery.cli.demo_job import Beat, DemoJob
+from everquery.cli.numbers import megabytes, percent, rate, sparkline
+from everquery.cli.this_process import resident_bytes
+
+REFRESH_SECONDS = 0.125
+LINE_SECONDS = 2.0
+LATEST = 6
+WARMING_UP = "preparing the loops: some seconds on the first run, then they are cached"
+ROOM_FOR_CTRL_C = ""  # terminals echo ^C; at the end of a full line it would wrap and shift all
+EVENT_STYLES = {"enter": "green", "leave": "red", "match": "cyan"}
+
+
+class View:
+    """Is told of every step of the demo; this one shows nothing of it."""
+
+    def __init__(self, job: DemoJob, console: Console) -> None:
+        self.job = job
+        self.console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take away what would make no sense afterwards."""
+
+    def warming_up(self) -> None:
+        """Hear that the loops are about to be compiled."""
+
+    def registering(self, done: int) -> None:
+        """Hear that this many queries are registered."""
+
+    def running(self, beat: Beat) -> None:
+        """Hear that a batch has been processed."""
+
+
+class Pace:
+    """How fast things go: rates between looks that are some time apart."""
+
+    def __init__(self, job: DemoJob, apart: float) -> None:
+        self._job = job
+        self._apart = apart
+        self._last = job.clock(), job.tally.events, job.tally.all_notices
+        self.events: list[float] = []
+        self.notices: list[float] = []
+
+    def due(self) -> bool:
+        """Tell whether it is time to look again, and if so, look."""
+        time, events, notices = self._last
+        now = self._job.clock()
+        if now - time < self._apart:
+            return False
+        tally = self._job.tally
+        spent = max(now - time, 1e-9)
+        self.events.append((tally.events - events) / spent)
+        self.notices.append((tally.all_notices - notices) / spent)
+        self._last = now, tally.events, tally.all_notices
+        return True
+
+
+class LineView(View):
+    """Prints a line now and then, for logs and pipes."""
+
+    _pace: Pace | None = None
+
+    def warming_up(self) -> None:
+        """Print a line."""
+        self.console.print(WARMING_UP)
+
+    def registering(self, done: int) -> None:
+        """Print a line for every chunk."""
+        self.console.print(f"registered {done:>11,} of {self.job.plan.queries:,} queries")
+
+    def running(self, beat: Beat) -> None:
+        """Print a line when the last one is old."""
+        if self._pace is None:
+            self._pace = Pace(self.job, LINE_SECONDS)
+        if self._pace.due():
+            tally = self.job.tally
+            self.console.print(
+                f"{tally.run_seconds:5.1f} s"
+                f" {tally.events:>13,} events {_last(self._pace.events):>9}"
+                f" {tally.all_notices:>12,} notices {_last(self._pace.notices):>9}"
+                f"  FL {percent(beat.fluctuation)}",
+                soft_wrap=True,
+            )
+
+
+class LiveView(View):
+    """Redraws a few panels several times a second."""
+
+    def __init__(self, job: DemoJob, console: Console) -> None:
+        super().__init__(job, console)
+        self._pace: Pace | None = None
+        # Drawn from this thread: one of its own would contend with the engine.
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Clear the panels; the summary takes their place."""
+        self._live.__exit__(kind, error, trace)
+
+    def warming_up(self) -> None:
+        """Draw a frame."""
+        self._live.update(Group(self._frame("warming up", WARMING_UP), ROOM_FOR_CTRL_C))
+        self._live.refresh()
+
+    def registering(self, done: int) -> None:
+        """Draw a bar."""
+        count = f"{done:,} of {self.job.plan.queries:,} queries"
+        bar = _bar(done / self.job.plan.queries, count)
+        frame = self._frame("registering", bar)
+        self._live.update(Group(frame, ROOM_FOR_CTRL_C), refresh=True)
+
+    def running(self, beat: Beat) -> None:
+        """Draw everything, when the last drawing is old."""
+        if self._pace is None:
+            self._pace = Pace(self.job, REFRESH_SECONDS)
+        if self._pace.due():
+            self._live.update(self.drawing(beat, self._pace), refresh=True)
+
+    def drawing(self, beat: Beat, pace: Pace) -> RenderableType:
+        """Return the whole view."""
+        panels = Table.grid(expand=True)
+        for _ in range(3):
+            panels.add_column(ratio=1)
+        # A third of the width, less the border and padding of a panel.
+        width = self.console.width // 3 - 4
+        panels.add_row(self._events(beat, pace, width), self._notices(pace, width), self._queries())
+        done, text = self._progress()
+        head = self._frame(f"fluctuation {percent(beat.fluctuation)}", _bar(done, text))
+        return Group(head, panels, self._latest(beat), ROOM_FOR_CTRL_C)
+
+    def _frame(self, doing: str, inside: RenderableType) -> Panel:
+        plan = self.job.plan
+        title = f"[bold]everquery[/] {plan.queries:,} queries, {plan.symbols:,} symbols, {doing}"
+        return Panel(inside, title=title, title_align="left", border_style="blue")
+
+    def _progress(self) -> tuple[float, str]:
+        plan, tally = self.job.plan, self.job.tally
+        if plan.seconds is not None:
+            limit = f"{tally.run_seconds:.1f} of {plan.seconds:g} s"
+            done = tally.run_seconds / plan.seconds
+            if plan.events is None or done >= tally.events / plan.events:
+                return done, limit
+        if plan.events is not None:
+            return tally.events / plan.events, f"{tally.events:,} of {plan.events:,} events"
+        return 0.0, f"{tally.run_seconds:.1f} s"
+
+    def _events(self, beat: Beat, pace: Pace, width: int) -> Panel:
+        rows = {
+            "in all": f"{self.job.tally.events:,}",
+            "now": _last(pace.events),
+            "a batch": f"{beat.seconds * 1e3:.1f} ms",
+        }
+        return _panel("events", rows, sparkline(pace.events, width), "yellow")
+
+    def _notices(self, pace: Pace, width: int) -> Panel:
+        rows = {event: f"{count:,}" for event, count in self.job.tally.notices.items()}
+        rows["now"] = _last(pace.notices)
+        return _panel("notices", rows, sparkline(pace.notices, width), "green")
+
+    def _queries(self) -> Panel:
+        tally = self.job.tally
+        rows = {
+            kind: f"{count + tally.registered[kind] - tally.dropped[kind]:,}"
+            for kind, count in self.job.plan.by_kind().items()
+        }
+        rows["added live"] = f"{sum(tally.registered.values()):,}"
+        rows["dropped live"] = f"{sum(tally.dropped.values()):,}"
+        rows["memory"] = megabytes(resident_bytes())
+        return _panel("queries", rows, "", "magenta")
+
+    def _latest(self, beat: Beat) -> Panel:
+        table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
+        for name in ("query", "event", "symbol", "price", "time"):
+            table.add_column(name, justify="right" if name == "price" else "left", no_wrap=True)
+        last = beat.notices.slice(max(0, beat.notices.num_rows - LATEST))
+        for notice in reversed(last.to_pylist()):
+            table.add_row(*_cells(notice))
+        for _ in range(LATEST - last.num_rows):
+            table.add_row("")
+        return Panel(table, title="latest notices", title_align="left", border_style="blue")
+
+
+def _cells(notice: dict[str, Any]) -> tuple[Text | str, ...]:
+    event = Text(notice["event"], EVENT_STYLES[notice["event"]])
+    if notice["reason"] is not None:
+        event.append(f" ({notice['reason']})", "dim")
+    price = f"{notice['price']:,.2f}"
+    return notice["query_id"], event, notice["key"], price, f"{notice['time']:%H:%M:%S.%f}"
+
+
+def _panel(title: str, rows: dict[str, str], below: str, style: str) -> Panel:
+    grid = Table.grid(expand=True)
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    for name, value in rows.items():
+        grid.add_row(name, value)
+    inside = Group(grid, Text(below, style, no_wrap=True)) if below else grid
+    return Panel(
+        inside, title=title, title_align="left", border_style=style, box=box.ROUNDED, height=7
+    )
+
+
+def _bar(share: float, text: str) -> Table:
+    grid = Table.grid(expand=True, padding=(0, 1))
+    grid.add_column(ratio=1)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_row(ProgressBar(total=1.0, completed=min(share, 1.0)), text)
+    return grid
+
+
+def _last(rates: list[float]) -> str:
+    return rate(rates[-1])

@@ -1,0 +1,153 @@
+"""Hypothesis strategies: streams, queries, events, and whole histories of them.
+
+Values come from a small lattice, so that ends coincide, events repeat, and boxes are entered and
+left often. Needs the ``hypothesis`` package.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from everquery.errors import InvalidQueryError
+from everquery.queries import Border, Interval, Query, Range
+from everquery.queries.interval import Closed
+from everquery.stream import Stream
+
+KEYS = ("a", "b", "c")
+VALUES = (-math.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 2.5, 3.0, 1e308, math.inf)
+
+
+def streams() -> st.SearchStrategy[Stream]:
+    """Return streams with and without key, time, grace and expiry, over one or two attributes."""
+
+    def build(keyed: bool, timed: bool, grace: int | None, expiry: int | None, n: int) -> Stream:
+        return Stream(
+            "s",
+            key="k" if keyed else None,
+            time="t" if timed else None,
+            attributes=["x", "y"][:n],
+            grace=grace if timed else None,
+            expire_after=expiry if timed else None,
+        )
+
+    spans = st.none() | st.integers(1, 6)
+    return st.builds(build, st.booleans(), st.booleans(), spans, spans, st.integers(1, 2))
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> Interval:
+    """Return intervals of any closedness over the lattice, also without ends."""
+    ends = st.none() | st.sampled_from(VALUES)
+    closed: Closed = draw(st.sampled_from(["left", "right", "both", "neither"]))
+    low, high = draw(ends), draw(ends)
+    if low is not None and high is not None and low > high:
+        low, high = high, low
+    try:
+        return Interval(low, high, closed)
+    except InvalidQueryError:  # empty
+        return Interval(low, low, "both")
+
+
+def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrategy[Query]:
+    """Return queries of a kind that fit a stream."""
+    box = st.dictionaries(st.sampled_from(list(stream.attributes)), intervals())
+    key = st.none() | st.sampled_from(KEYS) if stream.key else st.none()
+    if kind is Border:
+        return st.builds(Border, st.just(query_id), box, key=key, silent=st.booleans())
+    if kind is Range:
+        return st.builds(Range, st.just(query_id), box, key=key)
+    raise NotImplementedError(f"say here how to draw a {kind.__name__}")
+
+
+def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Return events of a stream, some of them refused.
+
+    Parameters
+    ----------
+    in_order : bool
+        Whether times never fall; else they are any.
+    """
+    columns: dict[str, st.SearchStrategy[Any]] = {}
+    if stream.key:
+        columns["k"] = st.sampled_from([*KEYS, *KEYS, None])
+    if stream.time:
+        columns["t"] = st.integers(0, 3 if in_order else 20)
+    for name in stream.attributes:
+        columns[name] = st.sampled_from([*VALUES, *VALUES[1:-1], None, math.nan])
+    drawn = st.lists(st.fixed_dictionaries(columns), max_size=30)
+    return drawn.map(_add_up_times) if stream.time and in_order else drawn
+
+
+def _add_up_times(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    time = 0
+    for event in drawn:
+        time += event["t"]
+        event["t"] = time
+    return drawn
+
+
+def as_batch(rows: list[dict[str, Any]], stream: Stream) -> pa.Table:
+    """Return events as an Arrow table."""
+    fields = []
+    if stream.key:
+        fields.append(("k", pa.string()))
+    if stream.time:
+        fields.append(("t", pa.int64()))
+    fields.extend((name, pa.float64()) for name in stream.attributes)
+    return pa.Table.from_pylist(rows, pa.schema(fields))
+
+
+@dataclass
+class History:
+    """Events with changes between them.
+
+    Attributes
+    ----------
+    stream : Stream
+    events : list of events
+    changes : dict from position to changes
+        What happens before the event at that position: pairs of a method's name and its argument.
+    """
+
+    stream: Stream
+    events: list[dict[str, Any]]
+    changes: dict[int, list[tuple[str, Any]]] = field(default_factory=dict)
+
+
+@st.composite
+def histories(draw: st.DrawFn, kinds: list[type[Query]], *, in_order: bool = False) -> History:
+    """Return histories in which queries come, go, pause and resume while events flow."""
+    stream = draw(streams())
+    rows = draw(events(stream, in_order=in_order))
+    history = History(stream, rows)
+    live: dict[str, bool] = {}
+    for step in range(draw(st.integers(1, 8))):
+        position = 0 if step == 0 else draw(st.integers(0, len(rows)))
+        history.changes.setdefault(position, [])
+    for position in sorted(history.changes):
+        for _ in range(draw(st.integers(1, 4))):
+            history.changes[position].append(draw(_change(live, kinds, stream)))
+    return history
+
+
+@st.composite
+def _change(
+    draw: st.DrawFn, live: dict[str, bool], kinds: list[type[Query]], stream: Stream
+) -> tuple[str, Any]:
+    """Return a change that is valid now; `live` says of each live query whether it is paused."""
+    free = [name for name in "pqrstuvw" if name not in live]
+    what = draw(st.sampled_from(["register", "register", "deregister", "pause", "resume"]))
+    if (what == "register" or not live) and free:
+        name = draw(st.sampled_from(free))
+        live[name] = False
+        return "register", draw(queries(draw(st.sampled_from(kinds)), name, stream))
+    name = draw(st.sampled_from(sorted(live)))
+    if what in ("deregister", "register"):
+        del live[name]
+        return "deregister", name
+    return what, name

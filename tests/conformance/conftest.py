@@ -1,0 +1,11 @@
+"""The runtimes under test; every test of this folder runs on each of them."""
+
+import pytest
+
+import everquery as eq
+
+
+@pytest.fixture(params=["embedded"], scope="session")
+def new_runner(request):
+    """Return what makes a fresh runner of a stream."""
+    return {"embedded": eq.Engine}[request.param]

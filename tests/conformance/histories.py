@@ -1,0 +1,57 @@
+"""How a history is played on a runner, and on its brute-force twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from everquery.testing import BruteForce, Notice, notices_of
+from everquery.testing.strategies import History, as_batch
+
+
+def steps(history: History, batch_ends: list[int]) -> Iterator[tuple[str, Any]]:
+    """Yield changes and batches in order; batches end where asked and wherever a change happens."""
+    n = len(history.events)
+    begin = 0
+    for end in sorted({0, n, *(end for end in batch_ends if end < n), *history.changes}):
+        if end > begin:
+            yield "process", history.events[begin:end]
+        yield from history.changes.get(end, [])
+        begin = end
+    yield "process", []  # what the last changes announce
+
+
+def play(
+    history: History,
+    runner: Any,
+    batch_ends: list[int],
+    *,
+    restart: Callable[[Any], Any] = lambda runner: runner,
+) -> pa.Table:
+    """Return the notices of a history; `restart` turns the runner after a batch into the next."""
+    tables = []
+    for method, argument in steps(history, batch_ends):
+        if method == "process":
+            tables.append(runner.process(as_batch(argument, history.stream)))
+            runner = restart(runner)
+        else:
+            getattr(runner, method)(argument)
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def play_notices(history: History, runner: Any, batch_ends: list[int], **options) -> list[Notice]:
+    """Return the notices of a history as comparable objects."""
+    return notices_of(play(history, runner, batch_ends, **options), history.stream)
+
+
+def play_twin(history: History, batch_ends: list[int]) -> tuple[list[Notice], BruteForce]:
+    """Return what the brute-force twin says, and the twin."""
+    twin = BruteForce(history.stream)
+    notices = []
+    for method, argument in steps(history, batch_ends):
+        result = getattr(twin, method)(argument)
+        if method == "process":
+            notices += result
+    return notices, twin
