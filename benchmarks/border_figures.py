@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.diff_rmq import DiffRMQ, Grouping, NclsStabber, OurStabber
 from benchmarks.findings import Curves, Figure, Findings, Panel, Table
 from benchmarks.harness import Scale, Stopwatch, check_count, check_equal
-from benchmarks.workloads import PRICES, Feed, Intervals, border_bounds, content_wide
+from benchmarks.workloads import PRICES, Feed, border_bounds, content_wide
 from everquery.index.arrays import Bytes, Floats, Int32s, Int64s
 from everquery.index.region_segments import RegionSegments
 from everquery.index.rows import Grouped, Rows, Step
@@ -159,7 +159,7 @@ def measure(scale: Scale, point: Point, findings: Findings) -> Measured:
         for name, contestant in contestants.items():
             if turn < 3 or watches[name].timing.total < 1.0:
                 watch = watches[name] if turn else Stopwatch()
-                written[name] = watch(lambda c=contestant, b=batch: c.process(b.key, b.value))
+                written[name] = watch(contestant.process, batch.key, batch.value)
                 notices[name] += written[name]
         compare(contestants, written, exactly=turn == 0)
         if OURS in written:
@@ -186,9 +186,7 @@ def build(rows: Rows, streams: int) -> dict[str, Contestant]:
     }
 
 
-def compare(
-    contestants: dict[str, Contestant], written: dict[str, int], *, exactly: bool
-) -> None:
+def compare(contestants: dict[str, Contestant], written: dict[str, int], *, exactly: bool) -> None:
     """Raise unless all wrote the same crossings; their number only, unless `exactly`."""
     names = list(written)
     for name in names[1:]:
@@ -243,13 +241,15 @@ def _figure(
 
 
 def _ratios(ns: dict[str, float]) -> str:
-    return ", ".join(f"{name} takes {ns[name] / ns[OURS]:.2f} times ours" for name in CONTESTANTS[1:])
+    return ", ".join(
+        f"{name} takes {ns[name] / ns[OURS]:.2f} times ours" for name in CONTESTANTS[1:]
+    )
 
 
 def effect_of_queries(points: Sequence[Point], done: dict[Point, Measured]) -> Figure:
     """Figure 6."""
     paper = (
-        "SE of the BMQ-Index is 100% whatever N is, far above DiffRMQ's; DiffRMQ's search takes much"
+        "SE of the BMQ-Index is 100% whatever N is, far above DiffRMQ's, whose search takes much"
         " longer. BMQ-Index takes slightly longer with more queries, for its larger result."
     )
     x = [float(point.queries) for point in points]
@@ -295,35 +295,42 @@ def storage_figure(
         x_label="N" if label == "N" else "W, % of the domain",
         x=x,
         panels=[Panel("storage", "bytes", curves.series)],
-        paper="The BMQ-Index takes the least, as it stores a query twice; it is constant in W, while"
-        " the CEI under DiffRMQ grows with W.",
+        paper="The BMQ-Index takes the least, as it stores a query twice; it is constant in W,"
+        " while the CEI under DiffRMQ grows with W.",
         seen=f"Ours takes {min(ours):.1f} to {max(ours):.1f} bytes a query, stream table included.",
         log_x=False,
     )
 
 
-def ask(
-    findings: Findings, settings: dict[str, list[Point]], done: dict[Point, Measured]
-) -> None:
+def ask(findings: Findings, settings: dict[str, list[Point]], done: dict[Point, Measured]) -> None:
     """Note the figures that the issue asks for."""
     point = settings["6"][-1]
     here = done[point]
+    what = f"Border, N = {point.queries:,}, W = 0.1%, FL = 0.01%"
     findings.tables.append(
         Table(
             "border-peers",
-            f"Border, N = {point.queries:,}, W = 0.1%, FL = 0.01%: {here.notices:.1f} notices an event",
+            f"{what}: {here.notices:.1f} notices an event",
             ["index", "ns an event", "spread", "times ours", "SE, %", "bytes"],
             [
-                [n, here.ns[n], here.spread[n], here.ns[n] / here.ns[OURS], here.efficiency[n], here.nbytes[n]]
-                for n in CONTESTANTS
+                [
+                    name,
+                    here.ns[name],
+                    here.spread[name],
+                    here.ns[name] / here.ns[OURS],
+                    here.efficiency[name],
+                    here.nbytes[name],
+                ]
+                for name in CONTESTANTS
             ],
             "DiffRMQ as the paper has it searches the previous and the current value of each event."
             " 'Remembering' searches each value once and keeps its set for the next event.",
         )
-    )  # fmt: skip
-    what = f"Border, N = {point.queries:,}, W = 0.1%, FL = 0.01%"
+    )
     ratio = here.ns[TWICE] / here.ns[OURS]
-    findings.at_least(f"{what}: against DiffRMQ over our own range index", ratio, 5, "times as fast")
+    findings.at_least(
+        f"{what}: against DiffRMQ over our own range index", ratio, 5, "times as fast"
+    )
     findings.at_least(f"{what}: search efficiency", here.efficiency[OURS], 99, "%")
     sizes = [done[each].nbytes[OURS] for each in settings["7"]]
     change = max(sizes) / min(sizes)

@@ -134,9 +134,13 @@ def length_figure(scale: Scale, number: str, domain: int, size: str) -> Figure:
     seen = "".join(
         (
             _say(search, x, most, ("LCI", "CEI"), "At L = {at:g} LCI takes {ratio:.1f} times CEI"),
-            _say(search, x, 1, (OURS, "UI"), "; at L = 1 ours over ranks takes {ratio:.2f} times UI"),
-            _say(storage, x, most, (OURS, "CEI"), ". Ours takes {ratio:.2f} times CEI's storage at"),
-            f" L = {most:g}. The engine chooses the smallest L that keeps within 20 pieces a query.",
+            _say(
+                search, x, 1, (OURS, "UI"), "; at L = 1 ours over ranks takes {ratio:.2f} times UI"
+            ),
+            _say(
+                storage, x, most, (OURS, "CEI"), ". Ours takes {ratio:.2f} times CEI's storage at"
+            ),
+            f" L = {most:g}. The engine takes the smallest L that keeps within 20 pieces a query.",
         )
     )
     return Figure(
@@ -146,8 +150,8 @@ def length_figure(scale: Scale, number: str, domain: int, size: str) -> Figure:
         x_label="L",
         x=x,
         panels=panels,
-        paper="UI: high storage, fastest search, both whatever L is. CEI: low storage that falls as L"
-        " grows, search that grows slowly. LCI: search grows fast with L (2L - 1 lists), and with"
+        paper="UI: high storage, fastest search, both whatever L is. CEI: low storage that falls as"
+        " L grows, search that grows slowly. LCI: search grows fast with L (2L - 1 lists), and with"
         " a large r its storage grows too. CEI is better than LCI in both everywhere.",
         seen=seen,
     )
@@ -166,8 +170,8 @@ def width_figure(scale: Scale, domain: int) -> Figure:
         x_label="W",
         x=x,
         panels=panels,
-        paper="UI: high storage, fast search. CEI: both low. All three beat IS-lists in search, CEI by"
-        " almost 20 times at W = 10. (IS-lists are replaced by intervaltree and ncls here.)",
+        paper="UI: high storage, fast search. CEI: both low. All three beat IS-lists in search, CEI"
+        " by almost 20 times at W = 10. (IS-lists are replaced by intervaltree and ncls here.)",
         seen=_seen_peers(panels, x, x[0]) + _seen_peers(panels, x, x[-1]),
     )
 
@@ -220,9 +224,7 @@ def _present(curves: Curves) -> dict[str, list[float | None]]:
     return {name: line for name, line in curves.series.items() if any(line)}
 
 
-def _say(
-    panel: Panel, x: list[float], at: float, pair: tuple[str, str], sentence: str
-) -> str:
+def _say(panel: Panel, x: list[float], at: float, pair: tuple[str, str], sentence: str) -> str:
     say: Callable[[float], str] = lambda ratio: sentence.format(at=at, ratio=ratio)  # noqa: E731
     return ratio_sentence(panel.series, x, at, pair, say)
 

@@ -1,4 +1,4 @@
-"""DiffRMQ, the rival of bmq-index: search the boxes of the last and of the new value, then subtract.
+"""DiffRMQ, the rival of bmq-index: search the last and the new value, then subtract the sets.
 
 Two ways over any range index. ``searching twice`` is the paper's: it retrieves the matching sets of
 the previous and of the current value. ``remembering`` is stronger: within a batch the set of an
@@ -8,6 +8,7 @@ event is the previous set of the next, so that a stream is searched once an even
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import pairwise
 
 import numpy as np
 from ncls import NCLS
@@ -206,4 +207,4 @@ def _chunks(start: Int64s) -> list[tuple[int, int]]:
     """Divide groups into runs of about `CHUNK` rows."""
     cuts = np.searchsorted(start, np.arange(CHUNK, start[-1], CHUNK))
     edges = np.unique(np.concatenate([[0], cuts, [start.size - 1]])).tolist()
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))

@@ -137,7 +137,11 @@ def significant(value: float, digits: int = 4) -> float:
 
 
 def ratio_sentence(
-    series: Series, x: Sequence[float], at: float, pair: tuple[str, str], say: Callable[[float], str]
+    series: Series,
+    x: Sequence[float],
+    at: float,
+    pair: tuple[str, str],
+    say: Callable[[float], str],
 ) -> str:
     """Return what `say` makes of the first series over the second at one x."""
     place = list(x).index(at)

@@ -78,13 +78,13 @@ class Stopwatch:
     def __init__(self) -> None:
         self.timing = Timing()
 
-    def __call__(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the call returns
+    def __call__(self, call: Callable[..., Any], *given: Any) -> Any:  # noqa: ANN401 - any call
         """Call and time it."""
         collecting = gc.isenabled()
         gc.disable()
         try:
             begin = time.perf_counter()
-            found = call()
+            found = call(*given)
             self.timing.samples.append(time.perf_counter() - begin)
         finally:
             if collecting:

@@ -1,4 +1,4 @@
-"""Range queries on one attribute: our search beside the peers', its storage, its growth, the engine."""
+"""Range queries on one attribute: search beside the peers, storage, growth, the whole engine."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def run(scale: Scale) -> Findings:
             "timing": "best of up to 15 rounds, all contestants in turns; matches written out",
         }
     )
-    work = Intervals.draw(
-        scale.generator(2), domain=domain, widest=W, queries=n, values=searches
-    )
+    work = Intervals.draw(scale.generator(2), domain=domain, widest=W, queries=n, values=searches)
     compare_peers(findings, work)
     compare_storage(findings, work)
     grow(findings, scale, work)
@@ -64,8 +62,8 @@ def compare_peers(findings: Findings, work: Intervals) -> None:
                 [name, each.ns, each.spread, each.ns / ours, each.values]
                 for name, each in found.items()
             ],
-            note="superintervals and intervaltree return Python objects, the others arrays. rtree is"
-            " bulk-loaded, searched by its batch call, and tuned (nodes of 10).",
+            note="superintervals and intervaltree return Python objects, the others arrays. rtree"
+            " is bulk-loaded, searched by its batch call, and tuned (nodes of 10).",
         )
     )
     for name, (_, limit) in PEERS.items():
@@ -151,7 +149,7 @@ def through_engine(findings: Findings, scale: Scale, work: Intervals) -> None:
             begun = np.searchsorted(np.sort(work.low), values, "right")
             ended = np.searchsorted(np.sort(work.high), values, "right")
             batch = pa.record_batch({"value": values})
-            told = (watch if turn else Stopwatch())(lambda batch=batch: engine.process(batch))
+            told = (watch if turn else Stopwatch())(engine.process, batch)
             check_count("notices of the engine", int((begun - ended).sum()), told.num_rows)
             notices += told.num_rows if turn else 0
     per_second = size / watch.timing.median
@@ -164,7 +162,7 @@ def through_engine(findings: Findings, scale: Scale, work: Intervals) -> None:
                 ["events", per_second, 1e9 / per_second],
                 ["notices", notices / watch.timing.total, watch.timing.total / notices * 1e9],
             ],
-            f"Median of {batches} batches (notices: mean); a notice has its id, query, time, sequence"
-            " number and value.",
+            f"Median of {batches} batches (notices: mean); a notice has its id, query, time,"
+            " sequence number and value.",
         )
     )

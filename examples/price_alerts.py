@@ -34,7 +34,7 @@ def show(notices: pa.Table) -> None:
 stream = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
 
 with eq.Engine(stream) as engine:
-    # One symbol each, ends as the owner means them: [40, 50] holds 50, (None, 180) has no lower end.
+    # One symbol each, with the ends that the owner means: [40, 50] holds 50, None is no limit.
     engine.register(
         eq.Border("ada: IBM 40-50", {"price": eq.Interval(40, 50, closed="both")}, key="IBM")
     )

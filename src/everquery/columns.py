@@ -36,9 +36,10 @@ def exact_floats(column: pa.Array) -> tuple[Floats, Bools | None, Bools | None]:
     null = None
     if column.null_count:
         null = np.asarray(column.is_null())
-        if pa.types.is_null(column.type):
+        if null.all():
             return np.zeros(len(column)), null, None
-        column = column.fill_null(pa.scalar(0).cast(column.type))
+        if not pa.types.is_decimal(column.type):
+            column = column.fill_null(pa.scalar(0).cast(column.type))
     if pa.types.is_decimal(column.type):
         floats, inexact = _floats_of_decimals(column)
     elif pa.types.is_integer(column.type):
@@ -55,10 +56,13 @@ def exact_floats(column: pa.Array) -> tuple[Floats, Bools | None, Bools | None]:
 
 
 def _floats_of_decimals(column: pa.Array) -> tuple[Floats, Bools]:
-    """Return decimals as floats, and where that rounds; each distinct value is looked at once."""
+    """Return decimals as floats, and where that rounds; each distinct value is looked at once.
+
+    A null gets the place of some other value.
+    """
     distinct = column.dictionary_encode()
     decimals: list[Decimal] = distinct.dictionary.to_pylist()
     floats = np.array([float(value) for value in decimals], np.float64)
     inexact = np.array([float(value) != value for value in decimals], np.bool_)
-    places = np.asarray(distinct.indices)
+    places = np.asarray(distinct.indices.fill_null(0))
     return floats[places], inexact[places]

@@ -148,7 +148,8 @@ class Engine:
         if len(set(ids)) < len(ids):
             twice = next(each for each in ids if ids.count(each) > 1)
             raise InvalidQueryError(f"the id {twice!r} occurs twice; nothing is registered")
-        self._apply(Register(tuple(block_of_query(each, self._stream) for each in queries)))
+        blocks = [block_of_query(each, self._stream, row) for row, each in enumerate(queries)]
+        self._apply(Register(tuple(blocks)))
 
     def register_table(
         self,

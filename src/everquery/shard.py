@@ -35,7 +35,6 @@ from everquery.state.catalog import Catalog
 from everquery.state.dead_letters import DeadLetters, Letters
 from everquery.state.events import FINE, LATE, Arrivals, decode
 from everquery.state.keys import KeyTable
-from everquery.state.names import encode
 from everquery.state.snapshot import check_stream, pack, stream_header, unpack
 from everquery.stream import Stream
 
@@ -112,19 +111,33 @@ class Shard:
             else self.keys.number_of(block.keys)
             for block in blocks
         ]
-        for block, key in zip(blocks, numbers, strict=True):
-            slot = self.catalog.add(
-                encode(block.ids),
-                _KIND_NAMES.index(block.kind),
-                self._seeds(block),
-                self.keys.hashes[key] if block.keys is not None else np.zeros(len(key), np.uint64),
-                block.low,
-                block.high,
-                block.options.get("silent"),
+        for block, key, slot in zip(blocks, numbers, self._slots(blocks), strict=True):
+            keyed = block.keys is not None
+            self.catalog.describe(
+                slot,
+                block.ids,
+                kind=_KIND_NAMES.index(block.kind),
+                seeds=self._seeds(block),
+                key_hash=self.keys.hashes[key] if keyed else np.zeros(len(key), np.uint64),
+                low=block.low,
+                high=block.high,
+                silent=block.options.get("silent"),
             )
             shape = Shape(block.attributes, block.keys is not None)
             self._pending[block.kind, shape].append(Rows(shape, slot, key, block.low, block.high))
             self._new.append(slot)
+
+    def _slots(self, blocks: tuple[QueryBlock, ...]) -> list[Int32s]:
+        """Return slots for all rows of all blocks, ascending in the order that they came in."""
+        if len(blocks) == 1:
+            return [self.catalog.add(blocks[0].ids)]
+        if not blocks:
+            return []
+        order = np.argsort(np.concatenate([block.row for block in blocks]), kind="stable")
+        ids = pa.concat_arrays([block.ids for block in blocks])
+        slots = np.empty(order.size, np.int32)
+        slots[order] = self.catalog.add(ids.take(pa.array(order)))
+        return np.split(slots, np.cumsum([len(block) for block in blocks])[:-1])
 
     def _seeds(self, block: QueryBlock) -> Uint64s:
         """Return a number for each attribute of a block that stands for its name and the kind."""
@@ -138,14 +151,8 @@ class Shard:
         self.settle()
         for kind, index in self.indexes.items():
             wanted = resumed[self.catalog.kind[resumed] == _KIND_NAMES.index(kind)]
-            if wanted.size:
-                self._revive(index, wanted)
-
-    def _revive(self, index: KindIndex, slots: Int32s) -> None:
-        for rows in index.rows(self.catalog.flags):
-            picked = np.flatnonzero(np.isin(rows.slot, slots))
-            if picked.size:
-                index.revive(rows.take(picked))
+            for rows in index.layers.find(wanted):
+                index.revive(rows)
 
     def settle(self) -> None:
         """Put pending registrations into the indexes."""
@@ -372,6 +379,7 @@ class Shard:
                 silent = self.catalog.flags[rows.slot] & SILENT != 0
                 block = QueryBlock(
                     kind=kind,
+                    row=rows.slot.astype(np.int64),
                     ids=ids.take(pa.array(rows.slot)),
                     keys=keys.take(pa.array(rows.key)) if rows.shape.keyed else None,
                     attributes=rows.shape.attributes,
@@ -430,6 +438,6 @@ class Shard:
             rows = Rows(shape, *(arrays[f"rows{i}.{part}"] for part in ROW_PARTS))
             shard.indexes[kind].add(rows, shard.catalog.flags, announce=False)
         for index in shard.indexes.values():
-            if new.size:
-                shard._revive(index, new)
+            for rows in index.layers.find(new):
+                index.revive(rows)
         return shard

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -17,21 +16,22 @@ from everquery.cli.this_process import clock_since_start, interruptible
 from everquery.sources.market import LARGEST_FLUCTUATION
 
 DEFAULT_SECONDS = 20.0
+FLUCTUATIONS = ("0.01%", "0.02%", "0.05%", "0.1%")
 INTERRUPTED = 130  # as shells say it: 128 + SIGINT
 
 
-def fluctuation(text: str) -> float:
-    """Read a fluctuation level given as a percentage or as a share."""
+def share(text: str, option: str, *, below: float) -> float:
+    """Read a share of the domain, given as a percentage or as a number."""
     try:
-        level = parse_share(text)
+        value = parse_share(text)
     except ValueError:
-        level = 0.0
-    if not 0.0 < level < LARGEST_FLUCTUATION:
+        value = 0.0
+    if not 0.0 < value < below:
         raise typer.BadParameter(
-            f"{text!r} is no level; give a share such as 0.01% or 0.0001, below"
-            f" {LARGEST_FLUCTUATION:.0%}"
+            f"{text!r} is no share; give one such as 0.01% or 0.0001, below {below:.0%}",
+            param_hint=option,
         )
-    return level
+    return value
 
 
 def demo(
@@ -56,9 +56,12 @@ def demo(
         typer.Option(
             "--fluctuation",
             help="Mean step of a price as a share of its domain; several take turns.",
-            show_default="0.01%, 0.02%, 0.05%, 0.1%",
+            show_default=", ".join(FLUCTUATIONS),
         ),
     ] = None,
+    width: Annotated[
+        str, typer.Option(help="Width of the queries, as a share of the domain.")
+    ] = "0.1%",
     as_json: Annotated[bool, typer.Option("--json", help="Print only a summary in JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the summary.")] = False,
 ) -> None:
@@ -75,10 +78,13 @@ def demo(
         events=events,
         seconds=DEFAULT_SECONDS if seconds is None and events is None else seconds,
         changes=changes,
+        fluctuations=tuple(
+            share(level, "--fluctuation", below=LARGEST_FLUCTUATION)
+            for level in fluctuations or FLUCTUATIONS
+        ),
+        width=share(width, "--width", below=1.0),
         seed=seed,
     )
-    if fluctuations:
-        plan = replace(plan, fluctuations=tuple(map(fluctuation, fluctuations)))
     console = Console(highlight=False)
     job = DemoJob(plan, clock=clock)
     with job.engine:

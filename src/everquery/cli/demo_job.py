@@ -32,6 +32,8 @@ class Plan:
         Queries registered, and as many dropped, before each batch.
     fluctuations : tuple of float
         The levels, in turn.
+    width : float
+        The width of the queries' price ranges, as a share of the domain.
     seed : int
     """
 
@@ -42,6 +44,7 @@ class Plan:
     seconds: float | None = 20.0
     changes: int = 100
     fluctuations: tuple[float, ...] = (0.0001, 0.0002, 0.0005, 0.001)
+    width: float = 0.001
     seed: int = 7
 
     def by_kind(self) -> dict[str, int]:
@@ -222,7 +225,12 @@ class DemoJob:
 
     def _queries(self, kind: str, first: int, count: int) -> pa.Table:
         return market_queries(
-            count, kind, symbols=self.market.symbols, seed=self.plan.seed, first=first
+            count,
+            kind,
+            symbols=self.market.symbols,
+            width=self.plan.width,
+            seed=self.plan.seed,
+            first=first,
         )
 
     def _count(self, fluctuation: float, events: int, notices: pa.Table, seconds: float) -> None:

@@ -13,6 +13,8 @@ from everquery.cli.demo_job import DemoJob, Level
 from everquery.cli.numbers import megabytes, percent, rate
 from everquery.cli.this_process import peak_bytes
 
+Rows = list[tuple[str, str]]
+
 
 def summarise(job: DemoJob, *, interrupted: bool) -> dict[str, Any]:
     """Return what a run has done; nothing in it that JSON can't say."""
@@ -28,6 +30,7 @@ def summarise(job: DemoJob, *, interrupted: bool) -> dict[str, Any]:
             "seconds": plan.seconds,
             "changes": plan.changes,
             "fluctuations": list(plan.fluctuations),
+            "width": plan.width,
             "seed": plan.seed,
         },
         "events": tally.events,
@@ -85,54 +88,54 @@ def _ratio(count: float, by: float) -> float:
     return count / by if by else 0.0
 
 
-def _run_rows(summary: dict[str, Any]) -> dict[str, str]:
-    seconds, notices = summary["seconds"], summary["notices_by_event"]
-    return {
-        "events": f"{summary['events']:,}",
-        "  a second, overall": rate(summary["events_per_second"]),
-        "  a second, engine": rate(summary["events_per_process_second"]),
-        "notices": f"{summary['notices']:,}",
-        **{f"  {event}": f"{count:,}" for event, count in notices.items()},
-        "  a second, overall ": rate(summary["notices_per_second"]),
-        "dead letters": f"{summary['dead_letters']:,}",
-        "run time": f"{seconds['run']:.1f} s",
-    }
+def _run_rows(summary: dict[str, Any]) -> Rows:
+    return [
+        ("events", f"{summary['events']:,}"),
+        ("  a second, overall", rate(summary["events_per_second"])),
+        ("  a second, engine", rate(summary["events_per_process_second"])),
+        ("notices", f"{summary['notices']:,}"),
+        *((f"  {event}", f"{count:,}") for event, count in summary["notices_by_event"].items()),
+        ("  a second, overall", rate(summary["notices_per_second"])),
+        ("dead letters", f"{summary['dead_letters']:,}"),
+        ("run time", f"{summary['seconds']['run']:.1f} s"),
+    ]
 
 
-def _query_rows(summary: dict[str, Any]) -> dict[str, str]:
+def _query_rows(summary: dict[str, Any]) -> Rows:
     seconds = summary["seconds"]
     first = seconds["first_result"]
-    return {
-        **{f"{kind} queries": f"{count:,}" for kind, count in summary["queries"].items()},
-        "registered live": f"{sum(summary['registered_live'].values()):,}",
-        "dropped live": f"{sum(summary['dropped_live'].values()):,}",
-        "told at registration": f"{summary['notices_at_registration']:,}",
-        "time to register": f"{seconds['register']:.2f} s",
-        "time to warm up": f"{seconds['warm_up']:.2f} s",
-        "first result after": "none yet" if first is None else f"{first:.2f} s",
-        "peak memory": megabytes(summary["peak_resident_bytes"]),
-    }
+    return [
+        *((f"{kind} queries", f"{count:,}") for kind, count in summary["queries"].items()),
+        ("registered live", f"{sum(summary['registered_live'].values()):,}"),
+        ("dropped live", f"{sum(summary['dropped_live'].values()):,}"),
+        ("told at registration", f"{summary['notices_at_registration']:,}"),
+        ("time to warm up", f"{seconds['warm_up']:.2f} s"),
+        ("time to register", f"{seconds['register']:.2f} s"),
+        ("first result after", "none yet" if first is None else f"{first:.2f} s"),
+        ("peak memory", megabytes(summary["peak_resident_bytes"])),
+    ]
 
 
-def _byte_rows(summary: dict[str, Any]) -> dict[str, str]:
-    rows = {name: megabytes(size) for name, size in summary["bytes"].items()}
+def _byte_rows(summary: dict[str, Any]) -> Rows:
     total = sum(summary["bytes"].values())
     queries = sum(summary["queries"].values())
-    rows["in all"] = megabytes(total)
-    rows["a query"] = f"{_ratio(total, queries):.0f} bytes"
-    return rows
+    return [
+        *((name, megabytes(size)) for name, size in summary["bytes"].items()),
+        ("in all", megabytes(total)),
+        ("a query", f"{_ratio(total, queries):.0f} bytes"),
+    ]
 
 
 def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE)
 
 
-def _listing(title: str, rows: dict[str, str]) -> Table:
+def _listing(title: str, rows: Rows) -> Table:
     table = _table(title)
     table.show_header = False
     table.add_column(no_wrap=True, min_width=19)
     table.add_column(justify="right", no_wrap=True, min_width=10)
-    for name, value in rows.items():
+    for name, value in rows:
         table.add_row(name, value)
     return table
 
@@ -141,7 +144,9 @@ def _levels(summary: dict[str, Any]) -> Table:
     table = _table("By fluctuation level (mean step as a share of the domain)")
     for name in ("level", "events", "in the engine", "a batch", "notices", "per event"):
         table.add_column(name, justify="right", no_wrap=True)
-    for level in filter(lambda level: level["batches"], summary["levels"]):
+    for level in summary["levels"]:
+        if not level["batches"]:  # stopped before its turn
+            continue
         table.add_row(
             percent(level["fluctuation"]),
             f"{level['events']:,}",

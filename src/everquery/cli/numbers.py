@@ -60,8 +60,8 @@ def sparkline(values: list[float], width: int) -> str:
 
     Examples
     --------
-    >>> sparkline([0.0, 1.0, 4.0, 8.0], 3)
-    '▁▄█'
+    >>> sparkline([0.0, 1.0, 7.0, 14.0], 3)
+    '▁▅█'
     """
     shown = values[-width:]
     top = max(shown, default=0.0) or 1.0

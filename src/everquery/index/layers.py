@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from everquery.index.arrays import Bytes
+import numpy as np
+
+from everquery.index.arrays import Bytes, Int32s
 from everquery.index.rows import Rows, Shape, joined
 
 RATIO = 8
@@ -97,6 +99,15 @@ class Layers(Generic[SegmentType]):
                 rows = joined([part.all_rows() for part in segments]).without_dropped(flags)
                 if len(rows):
                     yield rows
+
+    def find(self, slots: Int32s) -> Iterator[Rows]:
+        """Yield the rows with these slots, segment by segment."""
+        if slots.size:
+            for part in self:
+                rows = part.all_rows()
+                picked = np.flatnonzero(np.isin(rows.slot, slots))
+                if picked.size:
+                    yield rows.take(picked)
 
     def nbytes(self) -> int:
         """Return the bytes of all segments."""

@@ -29,6 +29,8 @@ class QueryBlock:
     Attributes
     ----------
     kind : str
+    row : int64, shape (n,)
+        The order of registration among all queries that are registered together.
     ids : Arrow array of strings, none null
     keys : Arrow array of strings or int64, none null; None for queries without key
     attributes : tuple of int
@@ -39,6 +41,7 @@ class QueryBlock:
     """
 
     kind: str
+    row: npt.NDArray[np.int64]
     ids: pa.Array
     keys: pa.Array | None
     attributes: tuple[int, ...]
@@ -50,8 +53,8 @@ class QueryBlock:
         return len(self.ids)
 
 
-def block_of_query(query: Query, stream: Stream) -> QueryBlock:
-    """Return a query as a block of one.
+def block_of_query(query: Query, stream: Stream, row: int = 0) -> QueryBlock:
+    """Return a query as a block of one, the `row`-th of those that are registered together.
 
     Raises
     ------
@@ -73,6 +76,7 @@ def block_of_query(query: Query, stream: Stream) -> QueryBlock:
         attributes, ends = (0,), [(-math.inf, math.nan)]
     return QueryBlock(
         kind=query.kind,
+        row=np.array([row]),
         ids=pa.array([query.id], pa.string()),
         keys=None if query.key is None else key_array(query.id, query.key),
         attributes=attributes,

@@ -269,6 +269,7 @@ def _blocks(
         whole = picked.size == len(ids)
         yield QueryBlock(
             kind=kind,
+            row=picked,
             ids=ids if whole else ids.take(where),
             keys=None if not chosen & 1 or keys is None else (keys if whole else keys.take(where)),
             attributes=attributes,

@@ -24,7 +24,7 @@ from everquery.index.arrays import (
     total_bytes,
 )
 from everquery.index.jit import kernel
-from everquery.state.names import ABSENT, Encoded, NameTable, encode, hash_bytes, scramble
+from everquery.state.names import ABSENT, NameTable, encode, hash_bytes, scramble
 
 _SEED = np.uint64(0xA0761D6478BD642F)
 
@@ -105,31 +105,37 @@ class Catalog:
             )
         return slots
 
-    def add(
-        self,
-        ids: Encoded,
-        kind: int,
-        seeds: Uint64s,
-        key_hash: Uint64s,
-        low: Floats,
-        high: Floats,
-        silent: Bools | None,
-    ) -> Int32s:
-        """Give each query a slot; it is live, and new."""
-        slots = self.names.add(ids, renew=True)
+    def add(self, ids: pa.Array) -> Int32s:
+        """Give each query a slot, in the order of the ids; it is live, and new."""
+        slots = self.names.add(encode(ids), renew=True)
         if len(self) > self.flags.size:
             size = max(len(self), self.flags.size * 3 // 2)
             self.flags = resized(self.flags, size)
             self.kind = resized(self.kind, size)
             self.prints = resized(self.prints, size)
         self.flags[slots] = LIVE | NEW
+        return slots
+
+    def describe(
+        self,
+        slots: Int32s,
+        ids: pa.Array,
+        *,
+        kind: int,
+        seeds: Uint64s,
+        key_hash: Uint64s,
+        low: Floats,
+        high: Floats,
+        silent: Bools | None,
+    ) -> None:
+        """Note of queries what their kind is, whether they are silent, and their fingerprint."""
         if silent is not None:
             self.flags[slots[silent]] |= SILENT
         self.kind[slots] = kind
         prints = np.empty(slots.size, np.uint64)
-        fingerprint(ids.data, ids.starts, seeds ^ _SEED, key_hash, low, high, prints)
+        names = encode(ids)
+        fingerprint(names.data, names.starts, seeds ^ _SEED, key_hash, low, high, prints)
         self.prints[slots] = prints
-        return slots
 
     def drop(self, slots: Int32s) -> None:
         """End queries for ever."""

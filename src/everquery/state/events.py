@@ -193,13 +193,11 @@ def _weight(column: pa.Array, stream: Stream, refused: Bytes) -> Int64s:
         raise _wrong_type(str(stream.weight), column, "integers")
     if column.null_count:
         _refuse(refused, np.asarray(column.is_null()), NULL_WEIGHT)
-        column = column.cast(pa.int64()) if pa.types.is_null(kind) else column
-        column = column.fill_null(pa.scalar(1).cast(column.type))
-    if pa.types.is_integer(column.type):
-        numbers = np.asarray(column)
+    if pa.types.is_integer(kind):
+        numbers = np.asarray(column.fill_null(pa.scalar(1, kind)))
         good = numbers <= np.iinfo(np.int64).max
     else:
-        numbers = np.asarray(column.cast(pa.float64()))
+        numbers = np.asarray(column.cast(pa.float64()).fill_null(1.0))
         good = (numbers == np.floor(numbers)) & (numbers < 2.0**63)
     weight = np.where(good, numbers, 0).astype(np.int64)
     _refuse(refused, weight < 1, BAD_WEIGHT)

@@ -1,0 +1,147 @@
+"""Writes ``benchmarks.md`` from the result files, and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from benchmarks.findings import Figure, Record, Table
+from benchmarks.plots import draw, short_number
+
+ORDER = (
+    "range_peers",
+    "range_boxes",
+    "border_figures",
+    "border_engine",
+    "live_changes",
+    "cold_start",
+    "cei_figures",
+)
+TITLES = {
+    "range_peers": "Range queries on one attribute",
+    "range_boxes": "Range queries on two attributes",
+    "border_figures": "Border queries: bmq-index Figures 6 to 9",
+    "border_engine": "Border queries through the engine",
+    "live_changes": "Changes while events flow",
+    "cold_start": "First notice of a fresh process",
+    "cei_figures": "Range queries: cei-index Figures 14 to 19",
+}
+INTRO = """\
+# Benchmarks
+
+Made by `make bench` (`python -m benchmarks`) from the files in `benchmarks/results`; do not edit.
+`python -m benchmarks --quick` runs everything in tiny sizes, `--only range_peers` one subject, and
+`python benchmarks/compare.py OLD NEW` shows the ratios of two folders of results.
+
+Workloads are seeded and have the papers' parameters. Contestants run in the same process, in turns,
+on one core, and their results are compared before anything is timed. Warm-up is outside the timing.
+A spread is how far the median of the rounds is above the best one.
+"""
+
+
+def write_report(results: Path, report: Path, plots: Path) -> None:
+    """Draw all figures and write the page."""
+    records = [Record.read(path) for path in results.glob("*.json")]
+    records.sort(key=lambda record: ORDER.index(record.subject))
+    for record in records:
+        for figure in record.findings.figures:
+            draw(figure, plots)
+    folder = plots.relative_to(report.parent).as_posix()
+    lines = [INTRO, *_provenance(records), *_asked(records)]
+    for record in records:
+        lines += _section(record, folder)
+    report.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def _provenance(records: Sequence[Record]) -> list[str]:
+    lines = []
+    for machine in {str(record.provenance["machine"]): record for record in records}.values():
+        facts = dict(machine.provenance["machine"])
+        head = f"{facts.pop('cpu')}, {facts.pop('cores')} cores, {facts.pop('system')}"
+        lines.append(f"Machine: {head}; {', '.join(f'{k} {v}' for k, v in facts.items())}.\n")
+    if any(record.provenance["quick"] for record in records):
+        lines.append("**Quick mode: tiny sizes. These numbers prove nothing but that it runs.**\n")
+    rows = [
+        [
+            f"[{TITLES[record.subject]}](#{_anchor(TITLES[record.subject])})",
+            record.subject,
+            record.provenance["commit"][:10]
+            + (" + changes" if record.provenance["uncommitted_changes"] else ""),
+            record.provenance["seconds"],
+        ]
+        for record in records
+    ]
+    return [*lines, *_grid(["", "subject", "commit", "seconds to run"], rows)]
+
+
+def _anchor(title: str) -> str:
+    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")
+
+
+def _asked(records: Iterable[Record]) -> list[str]:
+    rows = [
+        [
+            check.what,
+            check.asked,
+            f"{_number(check.measured)} {check.unit}".strip(),
+            "yes" if check.met else "**no**",
+        ]
+        for record in records
+        for check in record.findings.checks
+    ]
+    met = sum(row[-1] == "yes" for row in rows)
+    head = f"## Asked and measured\n\n{met} of {len(rows)} are met.\n"
+    return [head, *_grid(["figure", "asked", "measured", "met"], rows)]
+
+
+def _section(record: Record, plots: str) -> list[str]:
+    lines = [f"## {TITLES[record.subject]}\n"]
+    facts = [f"{name} = {value}" for name, value in record.findings.parameters.items()]
+    lines.append(f"Parameters: {'; '.join(facts)}.\n")
+    for table in record.findings.tables:
+        lines += _table(table)
+    for figure in record.findings.figures:
+        lines += _figure(figure, plots)
+    return lines
+
+
+def _table(table: Table) -> list[str]:
+    lines = [f"### {table.title}\n", *_grid(table.columns, table.rows)]
+    return [*lines, f"{table.note}\n"] if table.note else lines
+
+
+def _figure(figure: Figure, plots: str) -> list[str]:
+    lines = [f"### {figure.title}\n", f"![{figure.title}]({plots}/{figure.name}.png)\n"]
+    if figure.paper:
+        lines.append(f"The paper: {figure.paper}\n")
+    if figure.seen:
+        lines.append(f"This run: {figure.seen.strip()}\n")
+    for panel in figure.panels:
+        columns = [figure.x_label, *panel.series]
+        lines.append(f"{panel.title.capitalize()} ({panel.y_label}):\n")
+        rows = [
+            [x, *values]
+            for x, values in zip(figure.x, zip(*panel.series.values(), strict=True), strict=True)
+        ]
+        lines += _grid(columns, rows)
+    return lines
+
+
+def _grid(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> list[str]:
+    body = [[_number(cell) for cell in row] for row in rows]
+    rule = ["---" if not i else "---:" for i in range(len(columns))]
+    lines = [columns, rule, *body]
+    return [*(f"| {' | '.join(line)} |" for line in lines), ""]
+
+
+def _number(cell: str | float | None) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return cell
+    if cell == int(cell) and abs(cell) < 1e15:
+        return f"{int(cell):,}" if abs(cell) < 1e7 else short_number(cell)
+    if abs(cell) >= 1e6:
+        return short_number(cell)
+    return f"{cell:,.0f}" if abs(cell) >= 1_000 else f"{cell:.3g}"

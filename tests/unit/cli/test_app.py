@@ -1,0 +1,72 @@
+"""The command line around its commands."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+import everquery as eq
+from everquery.cli import app as app_module
+from everquery.cli import bench
+from everquery.cli.app import app, main
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "100"})
+
+
+@pytest.mark.parametrize("way", ["version", "--version"])
+def test_version(way):
+    result = run(way)
+    assert result.exit_code == 0
+    assert result.stdout == f"everquery {version('everquery')}\n"
+
+
+def test_help_names_every_command():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in ("demo", "bench", "version"))
+
+
+def test_own_errors_are_one_line(monkeypatch, capsys):
+    def fail():
+        raise eq.InvalidQueryError("lo is not below hi")
+
+    monkeypatch.setattr(app_module, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "everquery: lo is not below hi\n"
+
+
+def test_bench_runs_the_checkout_with_its_arguments(monkeypatch, tmp_path):
+    calls = []
+
+    def note(command, **options):
+        calls.append((command, options))
+        return SimpleNamespace(returncode=3)
+
+    monkeypatch.setattr(bench, "checkout", lambda: tmp_path)
+    monkeypatch.setattr(subprocess, "run", note)
+    assert run("bench", "border", "--quick").exit_code == 3
+    command = [sys.executable, "-m", "benchmarks", "border", "--quick"]
+    assert calls == [(command, {"cwd": tmp_path, "check": False})]
+
+
+def test_bench_says_where_it_is_to_be_had(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench.everquery, "__file__", str(tmp_path / "lib/everquery/__init__.py"))
+    monkeypatch.chdir(tmp_path)
+    result = run("bench")
+    assert result.exit_code == 1
+    assert "make bench" in result.stderr
+
+
+def test_bench_finds_the_current_checkout(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench.everquery, "__file__", str(tmp_path / "lib/everquery/__init__.py"))
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__main__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert bench.checkout() == tmp_path

@@ -1,0 +1,363 @@
+"""Bad input: an error says what, where and what to do, and leaves the engine as it was."""
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import everquery as eq
+from everquery.state.snapshot import pack, unpack
+
+
+@pytest.fixture
+def engine():
+    engine = eq.Engine(
+        eq.Stream("trades", key="symbol", time="ts", attributes=["price", "volume"], weight="n")
+    )
+    engine.register(eq.Border("live", {"price": (40, 50)}))
+    engine.process(batch())
+    return engine
+
+
+def batch(**columns):
+    table = {
+        "symbol": ["IBM", "AAPL"],
+        "ts": [10, 11],
+        "price": [45.0, 60.0],
+        "volume": [1.0, 2.0],
+        "n": [1, 2],
+    }
+    return pa.table({**table, **columns})
+
+
+def state_of(engine):
+    return repr((engine.stats(), engine.queries().to_pylist(), engine.dead_letters().to_pylist()))
+
+
+@pytest.fixture
+def unchanged(engine):
+    """Assert after the test that the engine is as it was before it."""
+    before = state_of(engine)
+    yield
+    assert state_of(engine) == before
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: eq.Range("q", {"price": (50, 40)}), "holds no value"),
+        (lambda: eq.Range("q", {"price": (50, 50)}), "equal ends need closed='both'"),
+        (lambda: eq.Range("q", {"price": eq.Interval(5, 5, closed="neither")}), "holds no value"),
+        (lambda: eq.Range("q", {"price": (math.nan, 50)}), "lo is NaN"),
+        (lambda: eq.Range("q", {"price": (40, math.nan)}), "hi is NaN"),
+        (lambda: eq.Range("q", {"price": ("40", 50)}), "'40', which is not a number"),
+        (lambda: eq.Range("q", {"price": (True, 50)}), "True, which is not a number"),
+        (lambda: eq.Range("q", {"price": (2**53 + 1, None)}), "float64 can't hold exactly"),
+        (lambda: eq.Range("q", {"price": (10**400, None)}), "float64 can't hold exactly"),
+        (lambda: eq.Range("q", {"price": (Decimal("0.1"), 1)}), "the nearest is 0.1"),
+        (lambda: eq.Range("q", {"price": 40}), "is no range"),
+        (lambda: eq.Range("q", {"price": (1, 2, 3)}), "is no range"),
+        (lambda: eq.Range("q", "price"), "mapping from attribute to range"),
+        (lambda: eq.Interval(1, 2, closed="open"), "'left', 'right', 'both' or 'neither'"),
+        (lambda: eq.Interval(math.inf, None, closed="neither"), "holds no value"),
+        (lambda: eq.Range("", {}), "query id is empty"),
+        (lambda: eq.Range(7, {}), "is not a string"),
+        (lambda: eq.Range("x" * 10_000, {}), "10,000 bytes; the limit is 1,024"),
+        (lambda: eq.Range("q", {}, key=1.5), "a key is a string or an integer"),
+        (lambda: eq.Range("q", {}, key=True), "a key is a string or an integer"),
+    ],
+)
+def test_bad_specs(make, said):
+    with pytest.raises(eq.InvalidQueryError) as caught:
+        make()
+    assert said in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "said"),
+    [
+        (eq.Range("q", {"prise": (1, 2)}), eq.InvalidQueryError, "did you mean 'price'?"),
+        (eq.Range("live", {"price": (1, 2)}), eq.DuplicateQueryError, "'live' is live already"),
+        (eq.Range("q", {}, key=7), eq.InvalidQueryError, "keys of this stream are strings"),
+        (eq.Range("q", {}, key=2**70), eq.InvalidQueryError, "can't be"),
+        ("q", eq.InvalidQueryError, "give one of Range, Border"),
+        ([eq.Range("a", {}), eq.Range("a", {})], eq.InvalidQueryError, "'a' occurs twice"),
+        ([eq.Range("a", {}), eq.Range("live", {})], eq.DuplicateQueryError, "live already"),
+    ],
+)
+@pytest.mark.usefixtures("unchanged")
+def test_queries_that_do_not_fit(engine, query, error, said):
+    with pytest.raises(error, match=said.replace("?", r"\?")):
+        engine.register(query)
+
+
+def test_a_key_on_a_stream_without_one():
+    engine = eq.Engine(eq.Stream("s", attributes=["x"]))
+    with pytest.raises(eq.InvalidQueryError, match="'s' has no key"):
+        engine.register(eq.Range("q", {}, key="IBM"))
+
+
+@pytest.mark.parametrize("method", ["deregister", "pause", "resume", "explain"])
+@pytest.mark.usefixtures("unchanged")
+def test_unknown_ids(engine, method):
+    with pytest.raises(eq.UnknownQueryError) as caught:
+        getattr(engine, method)("nobody")
+    assert str(caught.value).startswith("no live query has the id 'nobody'")
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_one_unknown_id_among_known_ones_ends_none(engine):
+    with pytest.raises(eq.UnknownQueryError):
+        engine.deregister(["live", "nobody"])
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"id": pa.array([], pa.string())}, "the table has no rows"),
+        ({"price_lo": [1.0]}, "no column 'id'"),
+        ({"id": ["a"], "prise_lo": [1.0]}, "did you mean 'price_lo'?"),
+        ({"id": ["a"], "price_lo": ["x"]}, "'price_lo' has type string; it must be numbers"),
+        ({"id": [7], "price_lo": [1.0]}, "'id' has type int64; it must be strings"),
+        ({"id": ["a"], "key": [1.5]}, "it must be strings or integers"),
+        ({"id": ["a"], "silent": [1]}, "'silent' has type int64; it must be true or false"),
+    ],
+)
+@pytest.mark.usefixtures("unchanged")
+def test_bad_tables(engine, table, said):
+    with pytest.raises(eq.InvalidTableError) as caught:
+        engine.register_table(pa.table(table), kind="border")
+    assert said in str(caught.value)
+    assert caught.value.errors.num_rows == 0
+
+
+def bad_rows():
+    """Return a table and the reason against each of its rows ('' for a good one)."""
+    rows = [
+        ("good", 1.0, 2.0, "left", ""),
+        (None, 1.0, 2.0, "left", "id is null"),
+        ("", 1.0, 2.0, "left", "id is empty"),
+        ("x" * 10_000, 1.0, 2.0, "left", "id is longer than 1,024 bytes; use a shorter name"),
+        ("good", 1.0, 2.0, "left", "id occurs in an earlier row of the table"),
+        ("live", 1.0, 2.0, "left", "a query with this id is live already; deregister it first"),
+        ("nan", math.nan, 2.0, "left", "price_lo is NaN, which no value compares with"),
+        ("empty", 2.0, 2.0, "left", "price_lo is not below price_hi, so the range holds no value"),
+        ("point", 2.0, 2.0, "both", ""),
+        ("back", 3.0, 2.0, "both", "price_lo is not below price_hi, so the range holds no value"),
+        ("odd", 1.0, 2.0, "open", "closed must be one of left, right, both, neither, or null"),
+        ("above", None, 2.0, None, ""),
+        ("top", math.inf, None, "neither",
+         "price_lo is not below price_hi, so the range holds no value"),
+        ("free", None, None, "left", ""),
+    ]  # fmt: skip
+    columns = list(zip(*rows, strict=True))
+    table = pa.table(
+        {"id": columns[0], "price_lo": columns[1], "price_hi": columns[2], "closed": columns[3]}
+    )
+    return table, columns[4]
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_every_bad_row_is_reported_and_none_is_registered(engine):
+    table, reasons = bad_rows()
+    with pytest.raises(eq.InvalidTableError, match="10 of 14 rows are bad") as caught:
+        engine.register_table(table, kind="range")
+    errors = caught.value.errors.to_pylist()
+    assert {line["row"]: line["reason"] for line in errors} == {
+        row: reason for row, reason in enumerate(reasons) if reason
+    }
+    assert len(errors[2]["id"]) == 80  # shown, not repeated whole
+
+
+def test_skip_registers_the_good_rows(engine):
+    table, reasons = bad_rows()
+    result = engine.register_table(table, kind="range", on_error="skip")
+    good = [row for row, reason in enumerate(reasons) if not reason]
+    assert result.registered == len(good)
+    assert result.errors.num_rows == len(reasons) - len(good)
+    ids = engine.queries()["id"].to_pylist()
+    assert ids == ["live", *(table["id"][row].as_py() for row in good)]
+
+
+def test_a_table_equals_the_same_queries_one_by_one(engine):
+    other = eq.Engine(engine.stream)
+    queries = [
+        eq.Border("a", {"price": eq.Interval(1, 2, closed=closed)}, key=key, silent=silent)
+        for closed, key, silent in [("both", "IBM", True)]
+    ]
+    queries.append(eq.Border("b", {"volume": (None, 3)}))
+    queries.append(eq.Border("c", {"price": (0, None), "volume": (1, 3)}, key="X"))
+    other.register(queries)
+    table = pa.table(
+        {
+            "id": ["a", "b", "c"],
+            "key": ["IBM", None, "X"],
+            "price_lo": [1, None, 0],
+            "price_hi": [2, None, None],
+            "volume_lo": [None, None, Decimal("1.00")],
+            "volume_hi": pa.array([None, 3, 3], pa.int8()),
+            "closed": ["both", None, "left"],
+            "silent": [True, False, None],
+        }
+    )
+    fresh = eq.Engine(engine.stream)
+    fresh.register_table(table, kind="border")
+    assert fresh.queries().to_pylist() == other.queries().to_pylist()
+
+
+@pytest.mark.parametrize("arguments", [{"kind": "circle"}, {"kind": "range", "on_error": "ignore"}])
+@pytest.mark.usefixtures("unchanged")
+def test_bad_arguments_of_register_table(engine, arguments):
+    with pytest.raises(eq.InvalidQueryError, match="it takes"):
+        engine.register_table(pa.table({"id": ["a"]}), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        (batch().drop_columns("price"), "needs column 'price'"),
+        (batch(price=["1", "2"]), "'price' has type string; it must be numbers"),
+        (batch(price=[True, False]), "'price' has type bool; it must be numbers"),
+        (batch(symbol=[1.5, 2.5]), "'symbol' has type double; it must be strings or integers"),
+        (batch(symbol=[1, 2]), "keys of this stream are strings so far"),
+        (batch(ts=["1", "2"]), "'ts' has type string"),
+        (batch(ts=[1.0, 2.0]), "'ts' has type double, and had int64 before"),
+        (batch(n=["1", "2"]), "'n' has type string; it must be integers"),
+        ([1, 2], "not list"),
+    ],
+)
+@pytest.mark.usefixtures("unchanged")
+def test_bad_batches(engine, events, said):
+    with pytest.raises(eq.InvalidBatchError) as caught:
+        engine.process(events)
+    assert said in str(caught.value)
+
+
+def test_bad_values_are_dead_letters_and_the_rest_goes_on(engine):
+    big = 2**53 + 1
+    events = pa.table(
+        {
+            "symbol": ["IBM", None, "IBM", "IBM", "IBM", "IBM", "IBM", "IBM", "IBM", "AAPL"],
+            "ts": pa.array([12, 12, None, 12, 12, 12, 12, 12, 5, 12]),
+            "price": [51.0, 1.0, 1.0, None, math.nan, 1.0, 1.0, 1.0, 1.0, 45.0],
+            "volume": pa.array([1, 1, 1, 1, 1, big, 1, 1, 1, 1]),
+            "n": pa.array([1, 1, 1, 1, 1, 1, 0, None, 1, 1]),
+        }
+    )
+    notices = engine.process(events).select(["event", "key", "seq"]).to_pylist()
+    assert notices == [
+        {"event": "leave", "key": "IBM", "seq": 1},
+        {"event": "enter", "key": "AAPL", "seq": 1},
+    ]
+    letters = engine.dead_letters().select(["position", "reason", "detail", "key"]).to_pylist()
+    assert [tuple(letter.values()) for letter in letters] == [
+        (3, "null_key", "null key", None),
+        (4, "null_time", "null time", "IBM"),
+        (5, "null_attribute", "price is null", "IBM"),
+        (6, "nan_attribute", "price is NaN", "IBM"),
+        (7, "inexact_attribute", "volume is a number that float64 can't hold exactly", "IBM"),
+        (8, "bad_weight", "bad weight", "IBM"),
+        (9, "null_weight", "null weight", "IBM"),
+        (10, "late", "older than the last accepted event of its key", "IBM"),
+    ]
+    stats = engine.stats()
+    assert stats["dead_letters"] == 8
+    assert stats["dead_letters_by_reason"]["late"] == 1
+    assert stats["events"] == 4
+
+
+@pytest.mark.parametrize(
+    ("weights", "refused"),
+    [
+        (pa.array([1.0, 1.5, math.nan, math.inf, -1.0, 2.0**63]), 5),
+        (pa.array([1, 2**63, 2**64 - 1], pa.uint64()), 2),
+        (pa.array([Decimal("1.0"), Decimal("1.5"), Decimal("-2.0")]), 2),
+        (pa.array([1, -(2**63)]), 1),
+        (pa.nulls(2), 2),
+    ],
+)
+def test_weights(weights, refused):
+    engine = eq.Engine(eq.Stream("s", attributes=["x"], weight="w"))
+    engine.process(pa.table({"x": np.zeros(len(weights)), "w": weights}))
+    assert engine.stats()["dead_letters"] == refused
+    assert engine.stats()["events"] == len(weights) - refused
+
+
+@pytest.mark.parametrize(
+    ("values", "refused"),
+    [
+        (pa.array([2**53, 2**53 + 1, -(2**63), 2**63 - 1]), 2),
+        (pa.array([2**64 - 1, 2**63], pa.uint64()), 1),
+        (pa.array([Decimal("0.5"), Decimal("0.1"), None]), 2),
+        (pa.array([1.5, math.inf, -math.inf, math.nan], pa.float32()), 1),
+        (pa.nulls(3), 3),
+    ],
+)
+def test_attributes_that_float64_can_not_hold(values, refused):
+    engine = eq.Engine(eq.Stream("s", attributes=["x"]))
+    engine.register(eq.Range("all", {}))
+    notices = engine.process(pa.table({"x": values}))
+    assert engine.stats()["dead_letters"] == refused
+    kept = notices["x"].to_pylist()
+    assert all(value in values.to_pylist() for value in kept)
+    assert len(kept) == len(values) - refused
+
+
+def damaged(snapshot: bytes) -> bytes:
+    middle = len(snapshot) // 2
+    return snapshot[:middle] + bytes([snapshot[middle] ^ 0xFF]) + snapshot[middle + 1 :]
+
+
+def newer(snapshot: bytes) -> bytes:
+    header, arrays = unpack(snapshot)
+    return pack({**header, "version": 99}, arrays)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda _: b"", "no everquery snapshot"),
+        (lambda _: b"hello", "no everquery snapshot"),
+        (lambda snapshot: snapshot[: len(snapshot) // 2], "no everquery snapshot"),
+        (damaged, "no everquery snapshot"),
+        (newer, "version 99, and this everquery reads up to 1; upgrade"),
+    ],
+)
+@pytest.mark.usefixtures("unchanged")
+def test_bad_snapshots(engine, spoil, said):
+    with pytest.raises(eq.SnapshotError) as caught:
+        engine.restore(spoil(engine.snapshot()))
+    assert said in str(caught.value)
+    assert "as it was" in str(caught.value)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_snapshot_of_another_stream(engine):
+    other = eq.Engine(eq.Stream("quotes", key="symbol", attributes=["price"]))
+    with pytest.raises(eq.SnapshotError, match=r"another stream .*name: 'quotes', here 'trades'"):
+        engine.restore(other.snapshot())
+
+
+@pytest.mark.parametrize(
+    ("definition", "said"),
+    [
+        ({"attributes": []}, "no attributes"),
+        ({"attributes": "price"}, "give a list of names"),
+        ({"attributes": ["x", "x"]}, "named twice"),
+        ({"attributes": ["seq"]}, "name of a notice column"),
+        ({"attributes": ["x"], "key": "x"}, "named twice"),
+        ({"attributes": ["x"], "key": "k", "time": "k"}, "key and time at once"),
+        ({"attributes": ["x"], "grace": 5}, "grace needs a time column"),
+        ({"attributes": ["x"], "time": "t", "grace": -1}, "must be positive"),
+        ({"attributes": ["x"], "time": "t", "expire_after": 0}, "must be positive"),
+        ({"attributes": ["x"], "time": "t", "grace": "1s"}, "a number or a timedelta"),
+        ({"attributes": [f"x{i}" for i in range(61)]}, "the limit is 60"),
+        ({"attributes": [""]}, "not a name"),
+    ],
+)
+def test_bad_streams(definition, said):
+    with pytest.raises(eq.InvalidStreamError, match=said):
+        eq.Stream("s", **definition)
