@@ -3,8 +3,6 @@
 import os
 
 import numba
-import numpy as np
-import pytest
 from hypothesis import HealthCheck, settings
 
 _COMMON = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -16,8 +14,8 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _wrap_like_machine_integers():
-    """Without JIT the hashes run on NumPy scalars, which warn where machine integers wrap."""
-    with np.errstate(over="ignore" if numba.config.DISABLE_JIT else "warn"):
-        yield
+def pytest_configure(config):
+    """Without JIT the kernels run on NumPy scalars, which warn where the machine does not."""
+    if numba.config.DISABLE_JIT:
+        for what in ("overflow", "invalid value"):
+            config.addinivalue_line("filterwarnings", f"ignore:{what} encountered:RuntimeWarning")

@@ -18,8 +18,14 @@ from everquery.index.arrays import PAUSED
 from everquery.kinds import KINDS
 from everquery.memory import release_freed_memory
 from everquery.queries import Query
-from everquery.queries.block import block_of_query
-from everquery.queries.changes import Change, Deregister, Pause, Register, Resume
+from everquery.queries.changes import (
+    Change,
+    Deregister,
+    Pause,
+    Register,
+    RegisterBlocks,
+    Resume,
+)
 from everquery.queries.spec import Key
 from everquery.queries.table import check_table
 from everquery.shard import DueMerge, Shard
@@ -144,12 +150,7 @@ class Engine:
             if not isinstance(each, Query) or getattr(each, "kind", None) not in KINDS:
                 kinds = ", ".join(kind.spec.__name__ for kind in KINDS.values())
                 raise InvalidQueryError(f"{each!r} is no standing query; give one of {kinds}")
-        ids = [each.id for each in queries]
-        if len(set(ids)) < len(ids):
-            twice = next(each for each in ids if ids.count(each) > 1)
-            raise InvalidQueryError(f"the id {twice!r} occurs twice; nothing is registered")
-        blocks = [block_of_query(each, self._stream, row) for row, each in enumerate(queries)]
-        self._apply(Register(tuple(blocks)))
+        self._apply(Register(tuple(queries)))
 
     def register_table(
         self,
@@ -185,12 +186,12 @@ class Engine:
                 table,
                 KINDS[kind].spec,
                 self._stream,
-                already_live=self._shard.catalog.live,
+                already_live=self._shard.live,
                 repeated=_repeated,
             )
             if on_error == "raise":
                 checked.raise_errors()
-            self._apply(Register(checked.blocks))
+            self._apply(RegisterBlocks(checked.blocks))
             self._shard.settle()  # here, not in front of the next batch
             registered, errors = sum(map(len, checked.blocks)), checked.errors
         del checked
@@ -244,6 +245,7 @@ class Engine:
         """Take in a batch of events, and return the notices."""
         with self._lock:
             self._install_merged()
+            self._shard.compact()
             notices = self._shard.process(batch)
             self._start_merge()
             return notices

@@ -262,15 +262,12 @@ def join_told(parts: Sequence[Told]) -> Told:
     """Return the notices of all parts, one behind the other."""
     if len(parts) == 1:
         return parts[0]
-    first = np.cumsum([0, *(len(part.events) for part in parts)])
-    return Told(
-        Ordered(
-            np.concatenate([part.ordered.keys for part in parts]),
-            np.concatenate([part.ordered.codes for part in parts]),
-        ),
-        np.concatenate([part.row + at for part, at in zip(parts, first, strict=False)]),
-        join_events([part.events for part in parts]),
+    ordered = Ordered(
+        np.concatenate([part.ordered.keys for part in parts]),
+        np.concatenate([part.ordered.codes for part in parts]),
     )
+    events = join_events([part.events.take(part.row) for part in parts])
+    return Told(ordered, np.arange(len(events)), events)
 
 
 def write_notices(told: Told, names: Names, outcomes: OutcomeTable, schema: pa.Schema) -> pa.Table:

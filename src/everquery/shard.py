@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from everquery.errors import DuplicateQueryError, UnknownQueryError
-from everquery.index.arrays import NEW, SILENT, Array, Int32s, Int64s, Uint64s
+from everquery.errors import DuplicateQueryError, InvalidQueryError, UnknownQueryError
+from everquery.index.arrays import NEW, SILENT, Array, Bools, Int32s, Int64s, Uint64s
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Merge
 from everquery.index.rows import NO_KEY, Crossings, Matches, Rows, Shape, Step, joined
@@ -28,8 +28,16 @@ from everquery.notices import (
     notice_schema,
     write_notices,
 )
-from everquery.queries.block import QueryBlock
-from everquery.queries.changes import Change, Deregister, Pause, Register, Resume
+from everquery.queries import Query
+from everquery.queries.block import QueryBlock, blocks_of_queries, check_fit
+from everquery.queries.changes import (
+    Change,
+    Deregister,
+    Pause,
+    Register,
+    RegisterBlocks,
+    Resume,
+)
 from everquery.state.admission import Accepted, Admission, Events
 from everquery.state.catalog import Catalog
 from everquery.state.dead_letters import DeadLetters, Letters
@@ -41,6 +49,9 @@ from everquery.stream import Stream
 _KIND_NAMES = tuple(KINDS)
 ROW_PARTS = ("slot", "key", "low", "high")
 _OUTCOMES = OutcomeTable()
+
+SWEEP = 10_000  # dropped queries after which segments are looked through for them
+COMPACT = 100_000  # dropped queries after which their slots are given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +83,10 @@ class Shard:
         self.indexes: dict[str, KindIndex] = {name: kind.index() for name, kind in KINDS.items()}
         self.events = 0
         self.notices = 0
+        self._waiting: dict[str, Query] = {}
         self._pending: defaultdict[tuple[str, Shape], list[Rows]] = defaultdict(list)
         self._new: list[Int32s] = []
+        self._sweep_at = SWEEP
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -87,23 +100,53 @@ class Shard:
         """
         match change:
             case Register():
+                self._wait(change.queries)
+            case RegisterBlocks():
+                self._number_waiting()
                 self._register(change.blocks)
             case Deregister():
-                self.catalog.drop(np.unique(self.catalog.slots(change.ids)))
+                self.catalog.drop(np.unique(self._slots_of(change.ids)))
             case Pause():
-                self.catalog.pause(self.catalog.slots(change.ids))
+                self.catalog.pause(self._slots_of(change.ids))
             case Resume():
-                self._resume(self.catalog.slots(change.ids))
+                self._resume(self._slots_of(change.ids))
+
+    def live(self, ids: pa.Array) -> Bools:
+        """Tell which ids are those of live queries."""
+        self._number_waiting()
+        return self.catalog.live(ids)
+
+    def _slots_of(self, ids: pa.Array) -> Int32s:
+        # Ending one query must not cost a bulk step for others that wait.
+        if self._waiting and (len(ids) != 1 or ids[0].as_py() in self._waiting):
+            self._number_waiting()
+        return self.catalog.slots(ids)
+
+    def _wait(self, queries: tuple[Query, ...]) -> None:
+        """Check queries, and let them wait to be numbered and indexed together."""
+        fresh: dict[str, Query] = {}
+        for query in queries:
+            check_fit(query, self.stream)
+            if query.key is not None:
+                self.keys.check_query_key(query.key)
+            if query.id in fresh:
+                raise InvalidQueryError(f"the id {query.id!r} occurs twice; nothing is registered")
+            if query.id in self._waiting or self.catalog.is_live(query.id):
+                raise already_live(query.id)
+            fresh[query.id] = query
+        self._waiting.update(fresh)
+
+    def _number_waiting(self) -> None:
+        if self._waiting:
+            queries = list(self._waiting.values())
+            self._waiting.clear()
+            self._register(blocks_of_queries(queries, self.stream))
 
     def _register(self, blocks: tuple[QueryBlock, ...]) -> None:
         for block in blocks:
             taken = self.catalog.live(block.ids)
             if taken.any():
-                name = block.ids[int(np.argmax(taken))].as_py()
-                raise DuplicateQueryError(
-                    f"a query with the id {name!r} is live already; deregister it first,"
-                    " or choose another id"
-                )
+                raise already_live(block.ids[int(np.argmax(taken))].as_py())
         # Keys may be refused for their type; ask before anything changes.
         numbers = [
             np.full(len(block), NO_KEY, np.int32)
@@ -156,6 +199,7 @@ class Shard:
 
     def settle(self) -> None:
         """Put pending registrations into the indexes."""
+        self._number_waiting()
         pending = list(self._pending.items())
         self._pending.clear()
         for (kind, _), parts in pending:
@@ -350,11 +394,30 @@ class Shard:
 
     def due_merge(self) -> DueMerge | None:
         """Return a large merge to be run off the hot path, or None."""
+        flags = self.catalog.flags
+        sweeping = self.catalog.dropped >= self._sweep_at
         for kind, index in self.indexes.items():
-            merge = index.due_merge(self.catalog.flags)
+            merge = index.layers.due_merge(flags)
+            if merge is None and sweeping:
+                merge = index.layers.due_sweep(flags)
             if merge is not None:
                 return DueMerge(kind, merge)
+        if sweeping:  # nothing left to sweep; look again after as many drops as half of what lives
+            living = len(self.catalog) - self.catalog.dropped
+            self._sweep_at = self.catalog.dropped + max(SWEEP, living // 2)
         return None
+
+    def compact(self) -> None:
+        """Forget dropped queries for good, where they outnumber the others by far."""
+        living = len(self.catalog) - self.catalog.dropped
+        if self.catalog.dropped < max(COMPACT, 2 * living):
+            return
+        self.settle()
+        slots = self.catalog.compact()
+        for index in self.indexes.values():
+            index.layers.renumber(slots)
+        self._announce_again()
+        self._sweep_at = 1
 
     def install(self, due: DueMerge, merged: Any) -> None:  # noqa: ANN401 - the kind's segment type
         """Put the result of a merge in the place of its parts."""
@@ -363,7 +426,7 @@ class Shard:
     def explain(self, query_id: str) -> tuple[str, Explained]:
         """Return the kind of a live query, and how it is evaluated."""
         self.settle()
-        slot = int(self.catalog.slots(pa.array([query_id], pa.string()))[0])
+        slot = int(self._slots_of(pa.array([query_id], pa.string()))[0])
         kind = _KIND_NAMES[self.catalog.kind[slot]]
         explained = self.indexes[kind].explain(slot)
         if explained is None:
@@ -431,13 +494,26 @@ class Shard:
         shard.admission.load(header, arrays)
         shard.catalog.load(arrays)
         shard.dead_letters.load(arrays)
-        new = np.flatnonzero(shard.catalog.flags[: len(shard.catalog)] & NEW).astype(np.int32)
-        shard._new = [new] if new.size else []
         for i, (kind, attributes, keyed) in enumerate(header["shapes"]):
             shape = Shape(tuple(attributes), keyed)
             rows = Rows(shape, *(arrays[f"rows{i}.{part}"] for part in ROW_PARTS))
             shard.indexes[kind].add(rows, shard.catalog.flags, announce=False)
-        for index in shard.indexes.values():
+        shard._announce_again()
+        return shard
+
+    def _announce_again(self) -> None:
+        """Take up the announcements that are still due from the flags of the queries."""
+        new = np.flatnonzero(self.catalog.flags[: len(self.catalog)] & NEW).astype(np.int32)
+        self._new = [new] if new.size else []
+        for index in self.indexes.values():
+            index.forget_announcements()
             for rows in index.layers.find(new):
                 index.revive(rows)
-        return shard
+
+
+def already_live(query_id: str) -> DuplicateQueryError:
+    """Return the error for an id that is taken."""
+    return DuplicateQueryError(
+        f"a query with the id {query_id!r} is live already; deregister it first,"
+        " or choose another id"
+    )

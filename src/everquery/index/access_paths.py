@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everquery.index.arrays import Floats, Int64s
+from everquery.index.arrays import Floats, Int32s, Int64s
 from everquery.index.cei import CeiSegment, rank_ends
 from everquery.index.rows import Rows, joined
 from everquery.index.tiles import TileSegment, Tiling
@@ -53,6 +53,10 @@ class BoxSegment:
     def all_rows(self) -> Rows:
         """Return the rows of all parts."""
         return joined([part.rows for part in self.parts])
+
+    def renumbered(self, slots: Int32s) -> BoxSegment:
+        """Return the same with other slots, given by the present ones."""
+        return BoxSegment(tuple(part.renumbered(slots) for part in self.parts))
 
     def __len__(self) -> int:
         return sum(len(part.rows) for part in self.parts)

@@ -56,6 +56,10 @@ class BorderIndex(KindIndex):
         """Announce the keys inside queries that are in the layers already."""
         self._unannounced.append(RegionSegments.build(rows))
 
+    def forget_announcements(self) -> None:
+        """Announce nothing but what is revived from now on."""
+        self._unannounced.clear()
+
     def announce(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
         """Return an enter for each key inside a new or resumed query that is not silent."""
         segments, self._unannounced = self._unannounced, []
@@ -63,14 +67,14 @@ class BorderIndex(KindIndex):
             return None
         mask = LIVE_MASK | SILENT | NEW
         inside = np.concatenate(
-            [part.inside(keys, values, flags, mask, LIVE | NEW) for part in segments]
+            [part.inside(keys, values, flags, (mask, LIVE | NEW)) for part in segments]
         )
         resumed = flags[inside & 0x7FFFFFFF] & RESUMED != 0
         return Crossings(inside, np.where(resumed, _RESUMED, _REGISTERED).astype(np.uint8))
 
     def expire(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
         """Return a leave for each box that an expired key was in."""
-        inside = [part.inside(keys, values, flags, LIVE_MASK, LIVE) for part in self.layers]
+        inside = [part.inside(keys, values, flags, (LIVE_MASK, LIVE)) for part in self.layers]
         if not inside:
             return None
         crossings = np.concatenate(inside)

@@ -8,7 +8,7 @@ so one structure serves all keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -289,6 +289,11 @@ class CeiSegment:
             offsets=offsets,
             pieces=pieces,
         )
+
+    def renumbered(self, slots: Int32s) -> CeiSegment:
+        """Return the same with other slots, given by the present ones."""
+        pieces = slots[self.pieces] if self.attributes.size == 1 else self.pieces
+        return replace(self, rows=self.rows.renumbered(slots), pieces=pieces)
 
     def search(self, step: Step, out: Int32s, used: int) -> tuple[Int64s, Int32s]:
         """Write the live queries that contain each event behind the first `used` places of `out`.

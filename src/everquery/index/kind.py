@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from everquery.index.arrays import Bytes, Floats, Int32s
-from everquery.index.layers import Layers, Merge
+from everquery.index.layers import Layers
 from everquery.index.rows import Crossings, Matches, Outcome, Rows, Step
 
 
@@ -67,13 +67,12 @@ class KindIndex(ABC):
     def revive(self, rows: Rows) -> None:  # noqa: B027 - most kinds announce nothing
         """Take note of queries that are to be announced again; they are in the layers already."""
 
+    def forget_announcements(self) -> None:  # noqa: B027 - most kinds announce nothing
+        """Announce nothing but what is revived from now on."""
+
     @abstractmethod
     def explain(self, slot: int) -> Explained | None:
         """Return how a query is evaluated; None if it is not here."""
-
-    def due_merge(self, flags: Bytes) -> Merge[Any] | None:
-        """Return a large merge to be run off the hot path, or None."""
-        return self.layers.due_merge(flags)
 
     def rows(self, flags: Bytes) -> Iterator[Rows]:
         """Yield the rows of all queries that are not dropped, shape by shape."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,9 @@ class Segment(Protocol):
 
     def all_rows(self) -> Rows:
         """Return the rows, for a merge."""
+
+    def renumbered(self, slots: Int32s) -> Self:
+        """Return the same with other slots, given by the present ones."""
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
@@ -86,9 +89,26 @@ class Layers(Generic[SegmentType]):
                     return merge
         return None
 
+    def due_sweep(self, flags: Bytes) -> Merge[SegmentType] | None:
+        """Return the rebuilding of a segment most of whose rows are dropped, or None."""
+        if self._outstanding is None:
+            for shape, segments in self._segments.items():
+                for part in segments:
+                    dropped = np.count_nonzero(flags[part.all_rows().slot] == 0)
+                    if 2 * dropped > len(part):
+                        self._outstanding = Merge(shape, (part,), flags.copy(), self._build)
+                        return self._outstanding
+        return None
+
+    def renumber(self, slots: Int32s) -> None:
+        """Give all rows other slots; the result of a merge under way is not wanted any more."""
+        self._outstanding = None
+        for shape, segments in self._segments.items():
+            self._segments[shape] = [part.renumbered(slots) for part in segments]
+
     def install(self, merge: Merge[SegmentType], merged: SegmentType | None) -> None:
         """Put the result of a merge that `due_merge` handed out in the place of its parts."""
-        if merge is self._outstanding:  # not one from before a restore
+        if merge is self._outstanding:  # not one from before slots changed
             self._outstanding = None
             self._replace(merge, merged)
 

@@ -14,7 +14,7 @@ any.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -124,24 +124,23 @@ def write_containing(
     rows: tuple[Int32s, Floats, Floats],
     maxima: tuple[Floats, Int64s],
     flags: Bytes,
-    mask: int,
-    wanted: int,
+    wanted: tuple[int, int],
     crossings: Int64s,
     codes: Bytes,
     n: int,
 ) -> tuple[Int64s, Bytes, int]:
     """Write a crossing for every row of a lane that contains the point, by a fresh search.
 
-    Only slots whose flags under `mask` are as `wanted` count.
+    Only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count.
     """
     slot, low, high = rows
     end = count_at_or_below(low[0], lists[0][0], begin, end, point[0])
     row = next_containing(begin, end, point, (low, high), maxima)
     while row < end:
-        if flags[slot[row]] & mask == wanted:
+        if flags[slot[row]] & wanted[0] == wanted[1]:
             if n == crossings.size:
                 crossings, codes = grow(crossings), grow(codes)
-            crossings[n] = place << 32 | slot[row]
+            crossings[n] = np.int64(place) << 32 | np.int64(slot[row])
             codes[n] = code
             n += 1
         row = next_containing(row + 1, end, point, (low, high), maxima)
@@ -223,8 +222,10 @@ def walk_borders(
     maxima: tuple[Floats, Int64s],
     positions: tuple[Int32s, Int32s],
     flags: Bytes,
+    wanted: tuple[int, int],
     crossings: Int64s,
     codes: Bytes,
+    n: int,
 ) -> tuple[Int64s, Bytes, int, int]:
     """Walk every key from its last position to each new value, and write the borders crossed.
 
@@ -241,8 +242,10 @@ def walk_borders(
     lists : plus and minus, shape (attributes, rows): row numbers by lower and by upper end
     maxima : the pyramid over the first attribute's upper ends, and where its levels begin
     positions : plus and minus, shape (attributes, lanes or keys); `UNKNOWN` where not yet searched
-    crossings, codes : where ``position << 32 | slot`` and what happened go; larger copies are
-        returned where they are too small
+    wanted : only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count
+    crossings, codes, n : where ``position << 32 | slot`` and what happened go, and how many stand
+        there (an argument, because Numba would compile the callee anew for a literal); larger
+        copies are returned where they are too small
 
     Returns
     -------
@@ -256,7 +259,6 @@ def walk_borders(
     before = np.empty(d, np.float64)
     now = np.empty(d, np.float64)
     region = np.empty((2, d), np.float64)
-    n = 0
     visited = 0
     lane = 0
     for group in range(group_key.size):
@@ -296,7 +298,7 @@ def walk_borders(
                     crossings, codes, n = write_containing(
                         before if turn == 0 else now, begin, end, place[at] - 1 + turn,
                         EXPIRED if turn == 0 else ENTER,
-                        lists, rows, maxima, flags, LIVE_MASK, LIVE, crossings, codes, n,
+                        lists, rows, maxima, flags, wanted, crossings, codes, n,
                     )  # fmt: skip
                 known = True
                 for a in range(d):
@@ -317,7 +319,7 @@ def walk_borders(
                         row = order[passed]
                         visited += 1
                         code = crossing_of(low, high, row, before, now, a)
-                        if code != NOTHING and flags[slot[row]] & LIVE_MASK == LIVE:
+                        if code != NOTHING and flags[slot[row]] & wanted[0] == wanted[1]:
                             if n == crossings.size:
                                 crossings, codes = grow(crossings), grow(codes)
                             crossings[n] = place[at] << 32 | slot[row]
@@ -342,22 +344,21 @@ def write_inside(
     rows: tuple[Int32s, Floats, Floats],
     maxima: tuple[Floats, Int64s],
     flags: Bytes,
-    mask: int,
-    wanted: int,
+    wanted: tuple[int, int],
     crossings: Int64s,
     codes: Bytes,
+    n: int,
 ) -> tuple[Int64s, Bytes, int]:
     """Write ``place << 32 | slot`` for every box that a key is inside of now.
 
     Parameters
     ----------
     keys : ascending; ``values[:, place]`` is where key number `place` of them is
-    mask, wanted : only slots whose flags under the mask are as wanted count
+    wanted : only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count
     """
     lane_key, lane_start = lanes
     keyed = lane_key[0] >= 0
     point = np.empty(attributes.size, np.float64)
-    n = 0
     lane = 0
     for place in range(keys.size):
         if keyed:
@@ -371,7 +372,7 @@ def write_inside(
             point[a] = values[attributes[a], place]
         crossings, codes, n = write_containing(
             point, lane_start[lane], lane_start[lane + 1], place, ENTER,
-            lists, rows, maxima, flags, mask, wanted, crossings, codes, n,
+            lists, rows, maxima, flags, wanted, crossings, codes, n,
         )  # fmt: skip
     return crossings, codes, n
 
@@ -427,6 +428,10 @@ class RegionSegments:
         """Return the rows."""
         return self.rows
 
+    def renumbered(self, slots: Int32s) -> RegionSegments:
+        """Return the same with other slots, given by the present ones."""
+        return replace(self, rows=self.rows.renumbered(slots))
+
     def walk(self, step: Step, crossings: Int64s, codes: Bytes) -> tuple[Int64s, Bytes, int, int]:
         """Return what `walk_borders` writes for a batch."""
         if not self.rows.shape.keyed and self.positions[0].shape[1] < step.seen.size:
@@ -443,11 +448,13 @@ class RegionSegments:
             (self.maxima, self.level_start),
             (self.positions[0], self.positions[1]),
             step.flags,
+            (LIVE_MASK, LIVE),
             crossings,
             codes,
+            0,
         )
 
-    def inside(self, keys: Int32s, values: Floats, flags: Bytes, mask: int, wanted: int) -> Int64s:
+    def inside(self, keys: Int32s, values: Floats, flags: Bytes, wanted: tuple[int, int]) -> Int64s:
         """Return the crossings that `write_inside` writes."""
         crossings, _, n = write_inside(
             keys,
@@ -458,10 +465,10 @@ class RegionSegments:
             (self.rows.slot, self.rows.low, self.rows.high),
             (self.maxima, self.level_start),
             flags,
-            mask,
             wanted,
             np.empty(64, np.int64),
             np.empty(64, np.uint8),
+            0,
         )
         return crossings[:n]
 

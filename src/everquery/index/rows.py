@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,6 +64,10 @@ class Rows:
             np.ascontiguousarray(self.low[:, picked]),
             np.ascontiguousarray(self.high[:, picked]),
         )
+
+    def renumbered(self, slots: Int32s) -> Rows:
+        """Return the same with other slots, given by the present ones."""
+        return replace(self, slot=slots[self.slot])
 
     def without_dropped(self, flags: Bytes) -> Rows:
         """Return the rows whose query has not been deregistered."""

@@ -8,7 +8,7 @@ one tile of every layer in use, and checks the candidates exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -225,6 +225,10 @@ class TileSegment:
             pieces=pieces,
             hit_rate=tiling.hit_rate(),
         )
+
+    def renumbered(self, slots: Int32s) -> TileSegment:
+        """Return the same with other slots, given by the present ones."""
+        return replace(self, rows=self.rows.renumbered(slots))
 
     def search(self, step: Step, out: Int32s, used: int) -> tuple[Int64s, Int32s]:
         """Write the live queries that contain each event; see `CeiSegment.search`."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
-from everquery.queries.box import Box
-from everquery.queries.interval import from_half_open
 from everquery.queries.spec import Query
 from everquery.stream import Stream
 
@@ -53,45 +51,58 @@ class QueryBlock:
         return len(self.ids)
 
 
-def block_of_query(query: Query, stream: Stream, row: int = 0) -> QueryBlock:
-    """Return a query as a block of one, the `row`-th of those that are registered together.
-
-    Raises
-    ------
-    InvalidQueryError
-        If the query does not fit the stream.
-    """
-    names = tuple(stream.attributes)
+def check_fit(query: Query, stream: Stream) -> None:
+    """Raise `InvalidQueryError` if a query does not fit the stream."""
     for name in query.box:
-        if name not in names:
+        if name not in stream.attributes:
             raise InvalidQueryError(f"query {query.id!r}: {unknown_attribute(name, stream)}")
-    if query.key is not None and stream.key is None:
+    if query.key is None:
+        return
+    if stream.key is None:
         raise InvalidQueryError(
             f"query {query.id!r} asks for key {query.key!r}, and stream {stream.name!r} has no key"
         )
-    attributes = tuple(i for i, name in enumerate(names) if name in query.box)
-    box = query.box if isinstance(query.box, Box) else Box(query.box)
-    ends = [box[names[i]].half_open() for i in attributes]
-    if not ends:
-        attributes, ends = (0,), [(-math.inf, math.nan)]
-    return QueryBlock(
-        kind=query.kind,
-        row=np.array([row]),
-        ids=pa.array([query.id], pa.string()),
-        keys=None if query.key is None else key_array(query.id, query.key),
-        attributes=attributes,
-        low=np.array([[low] for low, _ in ends], np.float64),
-        high=np.array([[high] for _, high in ends], np.float64),
-        options={name: np.array([getattr(query, name)], np.bool_) for name in query.options},
-    )
+    if isinstance(query.key, int) and not -(2**63) <= query.key < 2**63:
+        raise InvalidQueryError(
+            f"query {query.id!r}: key {query.key!r} can't be; keys are strings or 64-bit integers"
+        )
 
 
-def key_array(query_id: str, key: Any) -> pa.Array:  # noqa: ANN401 - a Key, as the spec checked
-    """Return one key as an Arrow array."""
-    try:
-        return pa.array([key], pa.string() if isinstance(key, str) else pa.int64())
-    except (pa.ArrowException, OverflowError, UnicodeError) as error:
-        raise InvalidQueryError(f"query {query_id!r}: key {key!r} can't be: {error}") from None
+def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBlock, ...]:
+    """Return queries that fit the stream as blocks."""
+    groups: defaultdict[tuple[str, bool, tuple[str, ...]], list[int]] = defaultdict(list)
+    for row, query in enumerate(queries):
+        groups[query.kind, query.key is not None, tuple(query.box)].append(row)
+    position = {name: i for i, name in enumerate(stream.attributes)}
+    blocks = []
+    for (kind, keyed, names), rows in groups.items():
+        members = [queries[row] for row in rows]
+        keys = None
+        if keyed:
+            kind_of_key = pa.string() if isinstance(members[0].key, str) else pa.int64()
+            keys = pa.array([query.key for query in members], kind_of_key)
+        if names:
+            order = sorted(names, key=position.__getitem__)
+            ends = np.array([[query.box[name].half_open() for query in members] for name in order])
+        else:  # an empty box still needs an attribute to be found by
+            order = list(stream.attributes[:1])
+            ends = np.array([[(-math.inf, math.nan)] * len(members)])
+        blocks.append(
+            QueryBlock(
+                kind=kind,
+                row=np.array(rows),
+                ids=pa.array([query.id for query in members], pa.string()),
+                keys=keys,
+                attributes=tuple(position[name] for name in order),
+                low=np.ascontiguousarray(ends[:, :, 0]),
+                high=np.ascontiguousarray(ends[:, :, 1]),
+                options={
+                    name: np.array([getattr(query, name) for query in members], np.bool_)
+                    for name in members[0].options
+                },
+            )
+        )
+    return tuple(blocks)
 
 
 def unknown_attribute(name: str, stream: Stream) -> str:
@@ -102,17 +113,3 @@ def unknown_attribute(name: str, stream: Stream) -> str:
         f"stream {stream.name!r} has no attribute {name!r}{hint}"
         f" (it has {', '.join(map(repr, stream.attributes))})"
     )
-
-
-def query_of_row(
-    spec: type[Query], block: QueryBlock, row: int, stream: Stream, key: str | int | None
-) -> Query:
-    """Return one row of a block as a user would write it."""
-    ranges = {
-        stream.attributes[attribute]: from_half_open(
-            float(block.low[a, row]), float(block.high[a, row])
-        )
-        for a, attribute in enumerate(block.attributes)
-    }
-    options = {name: bool(values[row]) for name, values in block.options.items()}
-    return spec(block.ids[row].as_py(), Box(ranges), key=key, **options)

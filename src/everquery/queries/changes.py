@@ -7,11 +7,19 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from everquery.queries.block import QueryBlock
+from everquery.queries.spec import Query
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Queries begin."""
+    """Queries begin, as a user wrote them."""
+
+    queries: tuple[Query, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBlocks:
+    """Queries begin, as columns."""
 
     blocks: tuple[QueryBlock, ...]
 
@@ -37,4 +45,4 @@ class Resume:
     ids: pa.Array
 
 
-Change = Register | Deregister | Pause | Resume
+Change = Register | RegisterBlocks | Deregister | Pause | Resume

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
@@ -56,6 +56,7 @@ class Interval:
     lo: float | None = None
     hi: float | None = None
     closed: Closed = "left"
+    _half_open: tuple[float, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.closed not in get_args(Closed):
@@ -66,7 +67,8 @@ class Interval:
             end = getattr(self, name)
             if end is not None:
                 object.__setattr__(self, name, exact_float(end, name))
-        low, high = self.half_open()
+        low, high = self._as_half_open()
+        object.__setattr__(self, "_half_open", (low, high))
         if high <= low:  # false where there is no upper limit
             raise InvalidQueryError(
                 f"{self} holds no value: lo must be below hi"
@@ -75,6 +77,9 @@ class Interval:
 
     def half_open(self) -> tuple[float, float]:
         """Return the same set as ``[low, high)``; a `high` of NaN has no upper limit."""
+        return self._half_open
+
+    def _as_half_open(self) -> tuple[float, float]:
         low = -math.inf if self.lo is None else self.lo
         if self.lo is not None and self.closed in ("right", "neither"):
             low = math.inf if low == math.inf else math.nextafter(low, math.inf)
@@ -110,17 +115,3 @@ def as_interval(value: Any, attribute: str) -> Interval:  # noqa: ANN401 - it is
     raise InvalidQueryError(
         f"{attribute}: {value!r} is no range; give (lo, hi), or eq.Interval(lo, hi, closed=...)"
     )
-
-
-def from_half_open(low: float, high: float) -> Interval:
-    """Return the interval of a half-open pair, written with the shorter upper end.
-
-    ``[40, nextafter(50))`` reads as ``[40, 50]`` again.
-    """
-    lo = None if low == -math.inf else low
-    if math.isnan(high):
-        return Interval(lo, None)
-    below = math.nextafter(high, -math.inf)
-    if len(repr(below)) < len(repr(high)) and low <= below:
-        return Interval(lo, below, closed="both")
-    return Interval(lo, high)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class Query:
     """
 
     id: str
-    box: Box | Mapping[str, Any]
+    box: Box
     key: Key | None = field(default=None, kw_only=True)
 
     kind: ClassVar[str]
@@ -43,7 +42,7 @@ class Query:
         reason = bad_id(self.id)
         if reason:
             raise InvalidQueryError(reason)
-        if not isinstance(self.box, Box):
+        if not isinstance(self.box, Box):  # a user may give any mapping
             try:
                 object.__setattr__(self, "box", Box(self.box))
             except InvalidQueryError as error:

@@ -251,8 +251,8 @@ class Admission:
     ) -> Events:
         """Return new events, and move the newest time seen."""
         n = key.size
-        if time is None:
-            time = np.zeros(n, np.int64)
+        # Arrays from Arrow are read only, which Numba takes for a type of its own.
+        time = np.zeros(n, np.int64) if time is None else np.require(time, requirements="W")
         mark = time
         if self._stream.time is not None and n and self._needs_mark():
             mark = np.maximum.accumulate(time)

@@ -26,6 +26,7 @@ from everquery.index.arrays import (
 from everquery.index.jit import kernel
 from everquery.state.names import ABSENT, NameTable, encode, hash_bytes, scramble
 
+_DROPPED = 0  # the slot of all dropped queries, after a compaction
 _SEED = np.uint64(0xA0761D6478BD642F)
 
 
@@ -86,6 +87,11 @@ class Catalog:
         slots = self.names.find(encode(ids))
         live: Bools = (slots != ABSENT) & (self.flags[slots] != 0)
         return live
+
+    def is_live(self, query_id: str) -> bool:
+        """Tell whether an id is that of a live query."""
+        slot = self.names.find_one(query_id)
+        return slot != ABSENT and bool(self.flags[slot])
 
     def slots(self, ids: pa.Array) -> Int32s:
         """Return the slots of live queries.
@@ -158,6 +164,26 @@ class Catalog:
     def announced(self, slots: Int32s) -> None:
         """Note that the keys inside were reported."""
         self.flags[slots] &= ~np.uint8(NEW | RESUMED)
+
+    def compact(self) -> Int32s:
+        """Forget dropped queries for good; return the new slot of each old one.
+
+        All dropped slots become one, so that rows of theirs that are still in an index keep a flag
+        to be refused by; the order of the others stays.
+        """
+        kept = np.concatenate([[_DROPPED], np.flatnonzero(self.flags[: len(self)])])
+        slots = np.zeros(len(self), np.int32)
+        slots[kept[1:]] = np.arange(1, kept.size)
+        names = NameTable()
+        names.add(encode(pa.array([""])))  # no query's id is empty
+        names.add(encode(self.names.strings().take(pa.array(kept[1:]))))
+        self.names = names
+        for name in ("flags", "kind", "prints"):
+            column = getattr(self, name)[kept]
+            column[0] = 0
+            setattr(self, name, column)
+        self.dropped = 1
+        return slots
 
     def count(self, kind: int) -> int:
         """Return how many queries of a kind are live."""

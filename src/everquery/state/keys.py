@@ -74,6 +74,10 @@ class KeyTable:
             if _family(kind) != self.type:
                 raise self._mismatch(kind, InvalidBatchError)
 
+    def check_query_key(self, key: Key) -> None:
+        """Raise if a query's key is of another type than the stream's keys; fix the type if new."""
+        self._expect(pa.string() if isinstance(key, str) else pa.int64(), InvalidQueryError)
+
     def find(self, key: Key) -> int:
         """Return the number of a key, or -1."""
         wanted = pa.array([key])

@@ -163,17 +163,28 @@ class Encoded:
 def encode(names: pa.Array) -> Encoded:
     """Return the bytes of an Arrow array of strings or of 64-bit integers."""
     n = len(names)
-    valid = np.ones(n, np.bool_) if names.null_count == 0 else np.asarray(names.is_valid())
+    valid = np.ones(n, np.bool_)
+    if names.null_count:
+        valid[:] = names.is_valid()
     buffers = names.buffers()
     if pa.types.is_int64(names.type):
-        data = np.frombuffer(buffers[1], np.uint8) if n else np.empty(0, np.uint8)
-        return Encoded(data, 8 * (names.offset + np.arange(n + 1, dtype=np.int64)), valid)
-    width = np.int64 if pa.types.is_large_string(names.type) else np.int32
+        starts = 8 * (names.offset + np.arange(n + 1, dtype=np.int64))
+        return Encoded(_bytes_of(buffers[1]), starts, valid)
     if n == 0:
-        return Encoded(np.empty(0, np.uint8), np.zeros(1, np.int64), valid)
+        return Encoded(_bytes_of(None), np.zeros(1, np.int64), valid)
+    width = np.int64 if pa.types.is_large_string(names.type) else np.int32
     starts = np.frombuffer(buffers[1], width)[names.offset : names.offset + n + 1]
-    data = np.frombuffer(buffers[2], np.uint8) if buffers[2] else np.empty(0, np.uint8)
-    return Encoded(data, starts.astype(np.int64), valid)
+    return Encoded(_bytes_of(buffers[2]), starts.astype(np.int64), valid)
+
+
+def _bytes_of(buffer: pa.Buffer | None) -> Bytes:
+    """Return a buffer's bytes, read only whatever Arrow says of it: one type, one compilation."""
+    data = np.frombuffer(buffer if buffer is not None and buffer.size else b"", np.uint8)
+    data.flags.writeable = False
+    return data
+
+
+_ONE_VALID = np.ones(1, np.bool_)
 
 
 class NameTable:
@@ -198,6 +209,13 @@ class NameTable:
         out = np.empty(len(names), np.int32)
         self._run(names, 0, False, False, out)
         return out
+
+    def find_one(self, name: str) -> int:
+        """Return the number of a name, or `ABSENT`; without the cost of an Arrow array."""
+        data = np.frombuffer(name.encode(), np.uint8)
+        out = np.empty(1, np.int32)
+        self._run(Encoded(data, np.array([0, data.size]), _ONE_VALID), 0, False, False, out)
+        return int(out[0])
 
     def add(self, names: Encoded, *, renew: bool = False) -> Int32s:
         """Return the number of each name, a new one where it has none (or always, with `renew`)."""
@@ -229,8 +247,10 @@ class NameTable:
     def load(cls, name: str, arrays: dict[str, Array]) -> NameTable:
         """Return the names of a snapshot, numbered as they were kept."""
         starts = arrays[f"{name}.starts"]
+        data = arrays[f"{name}.data"]
+        data.flags.writeable = False
         table = cls()
-        table.add(Encoded(arrays[f"{name}.data"], starts, np.ones(starts.size - 1, np.bool_)))
+        table.add(Encoded(data, starts, np.ones(starts.size - 1, np.bool_)))
         return table
 
     def name_bytes(self) -> int:
