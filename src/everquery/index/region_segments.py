@@ -40,6 +40,7 @@ NOTHING = 3
 
 FANOUT_BITS = 4  # rows, and maxima below, that one maximum covers: 16
 UNKNOWN = -1  # a position that has to be searched for
+FAR = 64  # entries that a walk may pass in any case
 
 
 @kernel
@@ -116,6 +117,8 @@ def next_containing(
 @kernel
 def write_containing(
     point: Floats,
+    other: Floats,
+    comparing: bool,
     begin: int,
     end: int,
     place: int,
@@ -131,13 +134,15 @@ def write_containing(
 ) -> tuple[Int64s, Bytes, int]:
     """Write a crossing for every row of a lane that contains the point, by a fresh search.
 
-    Only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count.
+    When `comparing`, rows that contain the `other` point too are left out. Only slots whose flags
+    under the mask ``wanted[0]`` are ``wanted[1]`` count.
     """
     slot, low, high = rows
     end = count_at_or_below(low[0], lists[0][0], begin, end, point[0])
     row = next_containing(begin, end, point, (low, high), maxima)
     while row < end:
-        if flags[slot[row]] & wanted[0] == wanted[1]:
+        stays = comparing and first_outside(low, high, row, other) == other.size
+        if not stays and flags[slot[row]] & wanted[0] == wanted[1]:
             if n == crossings.size:
                 crossings, codes = grow(crossings), grow(codes)
             crossings[n] = np.int64(place) << 32 | np.int64(slot[row])
@@ -149,11 +154,23 @@ def write_containing(
 
 @kernel
 def pass_borders(ends: Floats, order: Int32s, at: int, begin: int, end: int, value: float) -> int:
-    """Walk along one sorted list to the position behind the last end at or below `value`."""
-    while at < end and ends[order[at]] <= value:
+    """Walk along one sorted list to the position behind the last end at or below `value`.
+
+    In strides that double, so that a near position is found at once and a far one in few steps.
+    """
+    stride = 1
+    if at < end and ends[order[at]] <= value:
         at += 1
-    while at > begin and not ends[order[at - 1]] <= value:
+        while at + stride <= end and ends[order[at + stride - 1]] <= value:
+            at += stride
+            stride *= 2
+        return count_at_or_below(ends, order, at, min(at + stride, end), value)
+    if at > begin and not ends[order[at - 1]] <= value:
         at -= 1
+        while at - stride >= begin and not ends[order[at - stride]] <= value:
+            at -= stride
+            stride *= 2
+        return count_at_or_below(ends, order, max(at - stride, begin), at, value)
     return at
 
 
@@ -185,6 +202,80 @@ def crossing_of(
     if out_before == now.size and out_now == attribute:
         return LEAVE
     return NOTHING
+
+
+@kernel
+def move_key(
+    before: Floats,
+    now: Floats,
+    begin: int,
+    end: int,
+    entry: int,
+    anew: bool,
+    rows: tuple[Int32s, Floats, Floats],
+    lists: tuple[Int32s, Int32s],
+    positions: tuple[Int32s, Int32s],
+    region: Floats,
+    moved: Int64s,
+) -> int:
+    """Move a key's positions to where it is now, and return how many list entries that passes.
+
+    ``moved`` gets the old and the new position in each list and attribute; ``region`` gets the ends
+    of the new region segment. Positions that are unknown, or all of them with `anew`, are searched.
+    """
+    _, low, high = rows
+    passed = 0
+    for a in range(now.size):
+        floor = -np.inf
+        ceiling = np.nan
+        for side in range(2):
+            ends = low[a] if side == 0 else high[a]
+            order = lists[side][a]
+            old = int(positions[side][a, entry])
+            if anew or old == UNKNOWN:
+                old = count_at_or_below(ends, order, begin, end, before[a])
+            new = pass_borders(ends, order, old, begin, end, now[a])
+            positions[side][a, entry] = new
+            moved[0, side, a] = old
+            moved[1, side, a] = new
+            passed += abs(new - old)
+            floor, ceiling = region_around(ends, order, new, begin, end, floor, ceiling)
+        region[0, a] = floor
+        region[1, a] = ceiling
+    return passed
+
+
+@kernel
+def write_deltas(
+    before: Floats,
+    now: Floats,
+    moved: Int64s,
+    place: int,
+    lists: tuple[Int32s, Int32s],
+    rows: tuple[Int32s, Floats, Floats],
+    flags: Bytes,
+    wanted: tuple[int, int],
+    crossings: Int64s,
+    codes: Bytes,
+    n: int,
+) -> tuple[Int64s, Bytes, int]:
+    """Write what the delta queries between the old and the new positions mean."""
+    slot, low, high = rows
+    for a in range(now.size):
+        for side in range(2):
+            order = lists[side][a]
+            first = min(moved[0, side, a], moved[1, side, a])
+            last = max(moved[0, side, a], moved[1, side, a])
+            for passed in range(first, last):
+                row = order[passed]
+                code = crossing_of(low, high, row, before, now, a)
+                if code != NOTHING and flags[slot[row]] & wanted[0] == wanted[1]:
+                    if n == crossings.size:
+                        crossings, codes = grow(crossings), grow(codes)
+                    crossings[n] = np.int64(place) << 32 | np.int64(slot[row])
+                    codes[n] = code
+                    n += 1
+    return crossings, codes, n
 
 
 @kernel
@@ -229,8 +320,10 @@ def walk_borders(
 ) -> tuple[Int64s, Bytes, int, int]:
     """Walk every key from its last position to each new value, and write the borders crossed.
 
-    Cost: a comparison an event and attribute; a delta query for each list entry passed; for a key's
-    first event a search through the pyramid of maxima. Values are never NaN.
+    Cost: a comparison an event and attribute; a delta query for each list entry passed. A key's
+    first event, and a jump over more entries than the boxes around both of its ends, is a search
+    through the pyramid of maxima instead: wild streams cost what they would with a range index.
+    Values are never NaN.
 
     Parameters
     ----------
@@ -253,12 +346,12 @@ def walk_borders(
     """
     group_key, group_start, place, values = events
     lane_key, lane_start = lanes
-    slot, low, high = rows
     keyed = lane_key[0] >= 0
     d = attributes.size
     before = np.empty(d, np.float64)
     now = np.empty(d, np.float64)
     region = np.empty((2, d), np.float64)
+    moved = np.empty((2, 2, d), np.int64)
     visited = 0
     lane = 0
     for group in range(group_key.size):
@@ -274,62 +367,45 @@ def walk_borders(
         end = lane_start[lane + 1]
         entry = lane if keyed else key
         known = previous[0][key] != 0
-        placed = False  # whether positions and region belong to `before`
         for a in range(d):
             before[a] = previous[1][attributes[a], key]
+            region[0, a] = np.nan  # nothing is inside: the first event goes the long way
         at = group_start[group] - 1
         stop = group_start[group + 1]
         while at + 1 < stop:
-            at += 1
-            if placed:
-                quiet = at
-                at = skip_quiet(at, stop, values, attributes, region, fresh)
-                if at > quiet:
-                    for a in range(d):
-                        before[a] = values[attributes[a], at - 1]
-                if at == stop:
-                    break
+            quiet = at + 1
+            at = skip_quiet(quiet, stop, values, attributes, region, fresh)
             for a in range(d):
-                now[a] = values[attributes[a], at]
-            if not known or fresh[at]:
-                # First what an expired key was in, which sorts before the event that made the
-                # expiry known; then what it is in now. One call: each compiles for half a second.
+                if at > quiet:
+                    before[a] = values[attributes[a], at - 1]
+                if at < stop:
+                    now[a] = values[attributes[a], at]
+            if at == stop:
+                break
+            first_sight = not known or fresh[at] != 0
+            start = now if first_sight else before
+            passed = move_key(
+                start, now, begin, end, entry, first_sight, rows, lists, positions, region, moved
+            )
+            around = moved[0, 0, 0] - moved[0, 1, 0] + moved[1, 0, 0] - moved[1, 1, 0]
+            if first_sight or passed > FAR + 2 * around:
+                # What the key was in (and, if it expired, is told to have left before this event),
+                # then what it is in. One call in a loop: each call compiles for half a second.
                 for turn in range(0 if known else 1, 2):
+                    expired = 1 if turn == 0 and fresh[at] else 0
                     crossings, codes, n = write_containing(
-                        before if turn == 0 else now, begin, end, place[at] - 1 + turn,
-                        EXPIRED if turn == 0 else ENTER,
+                        before if turn == 0 else now, now if turn == 0 else before,
+                        not first_sight, begin, end, place[at] - expired,
+                        ENTER if turn == 1 else LEAVE + expired,
                         lists, rows, maxima, flags, wanted, crossings, codes, n,
                     )  # fmt: skip
-                known = True
-                for a in range(d):
-                    positions[0][a, entry] = UNKNOWN
-                    positions[1][a, entry] = UNKNOWN
-                    before[a] = now[a]
-            for a in range(d):
-                region[0, a] = -np.inf
-                region[1, a] = np.nan
-                for side in range(2):
-                    ends = low[a] if side == 0 else high[a]
-                    order = lists[side][a]
-                    old = positions[side][a, entry]
-                    if old == UNKNOWN:
-                        old = count_at_or_below(ends, order, begin, end, before[a])
-                    new = pass_borders(ends, order, old, begin, end, now[a])
-                    for passed in range(min(old, new), max(old, new)):
-                        row = order[passed]
-                        visited += 1
-                        code = crossing_of(low, high, row, before, now, a)
-                        if code != NOTHING and flags[slot[row]] & wanted[0] == wanted[1]:
-                            if n == crossings.size:
-                                crossings, codes = grow(crossings), grow(codes)
-                            crossings[n] = place[at] << 32 | slot[row]
-                            codes[n] = code
-                            n += 1
-                    positions[side][a, entry] = new
-                    region[0, a], region[1, a] = region_around(
-                        ends, order, new, begin, end, region[0, a], region[1, a]
-                    )
-            placed = True
+                visited += around
+            else:
+                crossings, codes, n = write_deltas(
+                    before, now, moved, place[at], lists, rows, flags, wanted, crossings, codes, n
+                )
+                visited += passed
+            known = True
             before, now = now, before
     return crossings, codes, n, visited
 
@@ -371,7 +447,7 @@ def write_inside(
         for a in range(attributes.size):
             point[a] = values[attributes[a], place]
         crossings, codes, n = write_containing(
-            point, lane_start[lane], lane_start[lane + 1], place, ENTER,
+            point, point, False, lane_start[lane], lane_start[lane + 1], place, ENTER,
             lists, rows, maxima, flags, wanted, crossings, codes, n,
         )  # fmt: skip
     return crossings, codes, n
