@@ -17,9 +17,10 @@ from everquery.index.arrays import (
     Int32s,
     Int64s,
 )
+from everquery.index.border_walk import EXPIRED
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
-from everquery.index.region_segments import EXPIRED, RegionSegments
+from everquery.index.region_segments import RegionSegments
 from everquery.index.rows import Crossings, Matches, Outcome, Rows, Step
 
 DELTA_NS = 25.0  # a delta query visited and written out, measured (docs/architecture.md)

@@ -35,16 +35,27 @@ def _cache_folder() -> str:
 _CACHE_FOLDER = _cache_folder()
 
 
+def part(function: Function) -> Function:
+    """Compile a piece of a kernel into it: a call that passes many arrays costs 100 ns."""
+    return _compile(function, forceinline=True)
+
+
 def kernel(function: Function) -> Function:
     """Compile a bare loop over arrays; it runs without the interpreter lock.
 
     Bad indices are not checked: specs and decoders validate before a kernel runs.
     """
+    return _compile(function, forceinline=False)
+
+
+def _compile(function: Function, *, forceinline: bool) -> Function:
     config: Any = numba.config  # a module whose settings are made at run time
     before = config.CACHE_DIR
     config.CACHE_DIR = _CACHE_FOLDER
     try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=forceinline)(
+            function
+        )
     finally:
         config.CACHE_DIR = before
     return cast("Function", compiled)

@@ -8,7 +8,8 @@ import pytest
 
 import everquery as eq
 from everquery.index.arrays import LIVE
-from everquery.index.region_segments import ENTER, LEAVE, RegionSegments, pyramid_levels
+from everquery.index.border_walk import ENTER, LEAVE
+from everquery.index.region_segments import RegionSegments, pyramid_levels
 from everquery.index.rows import Grouped, Rows, Shape, Step
 
 

@@ -1,0 +1,420 @@
+"""The loops over region-segment lists: a key's walk from where it was to where it is.
+
+All arrays are indexed by side first: ``ends[side, attribute, row]`` are the lower (`PLUS`) and
+upper (`MINUS`) ends of the boxes, ``order[side, attribute, entry]`` the rows by those ends within
+each lane, ``positions[side, attribute, lane or key]`` how many entries are at or below the last
+value. ``points[BEFORE]`` and ``points[NOW]`` are where a key was and is. Whole arrays and indices
+are passed, never slices: slices in a hot loop count references, which tripled its cost.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from everquery.index.arrays import Bytes, Floats, Int32s, Int64s, grow
+from everquery.index.jit import kernel, part
+
+PLUS = 0
+MINUS = 1
+BEFORE = 0
+NOW = 1
+
+# What happened: the codes of crossings.
+ENTER = 0
+LEAVE = 1
+EXPIRED = 2
+NOTHING = 3
+
+FANOUT_BITS = 4  # rows, and maxima below, that one maximum covers: 16
+UNKNOWN = -1  # a position that has to be searched for
+FAR = 64  # entries that a walk may pass in any case
+
+
+@kernel
+def fill_maxima(high: Floats, maxima: Floats, level_start: Int64s) -> None:
+    """Write a pyramid of maxima over `high`; NaN (no upper limit) is above everything."""
+    for level in range(level_start.size - 1):
+        for i in range(level_start[level + 1] - level_start[level]):
+            begin = i << FANOUT_BITS
+            end = begin + (1 << FANOUT_BITS)
+            if level == 0:
+                below = high
+                end = min(end, high.size)
+            else:
+                below = maxima
+                begin += level_start[level - 1]
+                end = min(end + level_start[level - 1], level_start[level])
+            largest = below[begin]
+            for j in range(begin + 1, end):
+                if largest == largest and not below[j] <= largest:
+                    largest = below[j]
+            maxima[level_start[level] + i] = largest
+
+
+@part
+def count_at_or_below(
+    ends: Floats, order: Int32s, side: int, a: int, begin: int, end: int, value: float
+) -> int:
+    """Return the position behind the last entry of ``begin`` to ``end`` at or below `value`."""
+    while begin < end:
+        middle = (begin + end) >> 1
+        if ends[side, a, order[side, a, middle]] <= value:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@part
+def pass_borders(
+    ends: Floats, order: Int32s, side: int, a: int, at: int, begin: int, end: int, value: float
+) -> int:
+    """Walk along a list from `at` to the position behind the last entry at or below `value`.
+
+    In strides that double, so that a near position is found at once and a far one in few steps.
+    """
+    stride = 1
+    if at < end and ends[side, a, order[side, a, at]] <= value:
+        at += 1
+        while at + stride <= end and ends[side, a, order[side, a, at + stride - 1]] <= value:
+            at += stride
+            stride *= 2
+        return count_at_or_below(ends, order, side, a, at, min(at + stride, end), value)
+    if at > begin and not ends[side, a, order[side, a, at - 1]] <= value:
+        at -= 1
+        while at - stride >= begin and not ends[side, a, order[side, a, at - stride]] <= value:
+            at -= stride
+            stride *= 2
+        return count_at_or_below(ends, order, side, a, max(at - stride, begin), at, value)
+    return at
+
+
+@part
+def first_outside(ends: Floats, row: int, points: Floats, which: int) -> int:
+    """Return the first attribute on which the box excludes the point; their number if none."""
+    attributes: int = points.shape[1]
+    for a in range(attributes):
+        if not ends[PLUS, a, row] <= points[which, a] or ends[MINUS, a, row] <= points[which, a]:
+            return a
+    return attributes
+
+
+@part
+def crossing_of(ends: Floats, row: int, points: Floats, attribute: int) -> int:
+    """Tell what a move means for a delta query found on one attribute: the cross-check.
+
+    A query that changes on several attributes at once stands in the lists of each; it counts on the
+    first attribute that keeps the outer point out.
+    """
+    out_before = first_outside(ends, row, points, BEFORE)
+    out_now = first_outside(ends, row, points, NOW)
+    if out_now == points.shape[1] and out_before == attribute:
+        return ENTER
+    if out_before == points.shape[1] and out_now == attribute:
+        return LEAVE
+    return NOTHING
+
+
+@part
+def next_containing(
+    row: int,
+    end: int,
+    ends: Floats,
+    points: Floats,
+    which: int,
+    maxima: Floats,
+    level_start: Int64s,
+) -> int:
+    """Return the first row from `row` on that contains the point, or `end`.
+
+    Rows are sorted by the lower end of the first attribute, and `end` is behind the last row whose
+    lower end is at or below the point, so only upper ends decide; the pyramid skips whole blocks.
+    """
+    while row < end:
+        skip = 0
+        for level in range(level_start.size - 1):
+            shift = FANOUT_BITS * (level + 1)
+            if row & ((1 << shift) - 1) != 0 or row + (1 << shift) > end:
+                break
+            if not maxima[level_start[level] + (row >> shift)] <= points[which, 0]:
+                break
+            skip = 1 << shift
+        if skip > 0:
+            row += skip
+        elif first_outside(ends, row, points, which) == points.shape[1]:
+            return row
+        else:
+            row += 1
+    return end
+
+
+@part
+def write_containing(
+    points: Floats,
+    which: int,
+    comparing: bool,
+    begin: int,
+    end: int,
+    place: int,
+    code: int,
+    ends: Floats,
+    order: Int32s,
+    slot: Int32s,
+    maxima: Floats,
+    level_start: Int64s,
+    flags: Bytes,
+    wanted: tuple[int, int],
+    crossings: Int64s,
+    codes: Bytes,
+    n: int,
+) -> tuple[Int64s, Bytes, int]:
+    """Write a crossing for every row of a lane that contains the point, by a fresh search.
+
+    When `comparing`, rows that contain the other point too are left out. Only slots whose flags
+    under the mask ``wanted[0]`` are ``wanted[1]`` count.
+    """
+    end = count_at_or_below(ends, order, PLUS, 0, begin, end, points[which, 0])
+    row = next_containing(begin, end, ends, points, which, maxima, level_start)
+    while row < end:
+        stays = comparing and first_outside(ends, row, points, 1 - which) == points.shape[1]
+        if not stays and flags[slot[row]] & wanted[0] == wanted[1]:
+            if n == crossings.size:
+                crossings, codes = grow(crossings), grow(codes)
+            crossings[n] = np.int64(place) << 32 | np.int64(slot[row])
+            codes[n] = code
+            n += 1
+        row = next_containing(row + 1, end, ends, points, which, maxima, level_start)
+    return crossings, codes, n
+
+
+@part
+def move_key(
+    points: Floats,
+    begin: int,
+    end: int,
+    entry: int,
+    anew: bool,
+    ends: Floats,
+    order: Int32s,
+    positions: Int32s,
+    region: Floats,
+    moved: Int64s,
+) -> int:
+    """Move a key's positions to where it is now, and return how many list entries that passes.
+
+    ``moved[BEFORE]`` and ``moved[NOW]`` get the positions by side and attribute, `region` the ends
+    of the new region segment. Unknown positions are searched; with `anew` the key comes from
+    nowhere, and passes nothing.
+    """
+    passed = 0
+    for a in range(points.shape[1]):
+        floor = -np.inf
+        ceiling = np.nan
+        for side in range(2):
+            old = int(positions[side, a, entry])
+            if anew:
+                old = count_at_or_below(ends, order, side, a, begin, end, points[NOW, a])
+            elif old == UNKNOWN:
+                old = count_at_or_below(ends, order, side, a, begin, end, points[BEFORE, a])
+            new = pass_borders(ends, order, side, a, old, begin, end, points[NOW, a])
+            positions[side, a, entry] = new
+            moved[BEFORE, side, a] = old
+            moved[NOW, side, a] = new
+            passed += abs(new - old)
+            if new > begin:
+                floor = max(floor, ends[side, a, order[side, a, new - 1]])
+            if new < end:
+                border = ends[side, a, order[side, a, new]]
+                if border < ceiling or ceiling != ceiling:
+                    ceiling = border
+        region[0, a] = floor
+        region[1, a] = ceiling
+    return passed
+
+
+@part
+def skip_quiet(
+    at: int, end: int, values: Floats, attributes: Int64s, region: Floats, fresh: Bytes
+) -> int:
+    """Return the first event from `at` on that leaves the region, or before which its key expired.
+
+    The common case of a stream with locality, so it is kept apart and tight.
+    """
+    first = attributes[0]
+    floor = region[0, 0]
+    ceiling = region[1, 0]
+    while at < end:
+        value = values[first, at]
+        if not floor <= value or ceiling <= value or fresh[at]:
+            return at
+        for a in range(1, attributes.size):
+            value = values[attributes[a], at]
+            if not region[0, a] <= value or region[1, a] <= value:
+                return at
+        at += 1
+    return end
+
+
+@kernel
+def walk_borders(
+    events: tuple[Int32s, Int64s, Int64s, Floats],
+    fresh: Bytes,
+    seen: Bytes,
+    last: Floats,
+    attributes: Int64s,
+    lane_key: Int32s,
+    lane_start: Int64s,
+    ends: Floats,
+    order: Int32s,
+    slot: Int32s,
+    maxima: Floats,
+    level_start: Int64s,
+    positions: Int32s,
+    flags: Bytes,
+    wanted: tuple[int, int],
+    crossings: Int64s,
+    codes: Bytes,
+    n: int,
+) -> tuple[Int64s, Bytes, int, int]:
+    """Walk every key from its last position to each new value, and write the borders crossed.
+
+    Cost: a comparison an event and attribute; a delta query for each list entry passed. A key's
+    first event, and a jump over more entries than the boxes around both of its ends, is a search
+    through the pyramid of maxima instead: wild streams cost what they would with a range index.
+    Values are never NaN.
+
+    Parameters
+    ----------
+    events : group keys, group starts, positions in the batch, values by attribute
+    fresh : 1 for an event before which its key expired, so that it is a first sight
+    seen, last : which keys were in sight before the batch, and their last values by attribute
+    lane_key, lane_start : the keys of the lanes (-1 alone for a segment without keys), first rows
+    maxima, level_start : the pyramid over the first attribute's upper ends, where its levels begin
+    wanted : only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count
+    crossings, codes, n : where ``position << 32 | slot`` and what happened go, and how many stand
+        there (an argument, because Numba would compile the callee anew for a literal); larger
+        copies are returned where they are too small
+
+    Returns
+    -------
+    crossings, codes, how many of them are written, how many delta queries were visited
+    """
+    group_key, group_start, place, values = events
+    keyed = lane_key[0] >= 0
+    d = attributes.size
+    points = np.empty((2, d), np.float64)
+    region = np.empty((2, d), np.float64)
+    moved = np.empty((2, 2, d), np.int64)
+    visited = 0
+    lane = 0
+    for group in range(group_key.size):
+        key = group_key[group]
+        if keyed:
+            while lane < lane_key.size and lane_key[lane] < key:
+                lane += 1
+            if lane == lane_key.size:
+                break
+            if lane_key[lane] != key:
+                continue
+        begin = lane_start[lane]
+        end = lane_start[lane + 1]
+        entry = lane if keyed else key
+        known = seen[key] != 0
+        for a in range(d):
+            points[BEFORE, a] = last[attributes[a], key]
+            region[0, a] = np.nan  # nothing is inside: the first event goes the long way
+        at = group_start[group] - 1
+        stop = group_start[group + 1]
+        while at + 1 < stop:
+            quiet = at + 1
+            at = skip_quiet(quiet, stop, values, attributes, region, fresh)
+            if at == stop:
+                break
+            for a in range(d):
+                if at > quiet:
+                    points[BEFORE, a] = values[attributes[a], at - 1]
+                points[NOW, a] = values[attributes[a], at]
+            first_sight = not known or fresh[at] != 0
+            passed = move_key(
+                points, begin, end, entry, first_sight, ends, order, positions, region, moved
+            )
+            around = (
+                moved[BEFORE, PLUS, 0] - moved[BEFORE, MINUS, 0]
+                + moved[NOW, PLUS, 0] - moved[NOW, MINUS, 0]
+            )  # fmt: skip
+            if first_sight or passed > FAR + 2 * around:
+                # What the key was in (and, if it expired, is told to have left before this event),
+                # then what it is in. One call in a loop: each call compiles for half a second.
+                for turn in range(0 if known else 1, 2):
+                    expired = 1 if turn == 0 and fresh[at] else 0
+                    crossings, codes, n = write_containing(
+                        points, turn, not first_sight, begin, end, place[at] - expired,
+                        ENTER if turn == 1 else LEAVE + expired,
+                        ends, order, slot, maxima, level_start, flags, wanted,
+                        crossings, codes, n,
+                    )  # fmt: skip
+                visited += around
+            else:
+                visited += passed
+                for a in range(d):
+                    for side in range(2):
+                        old = moved[BEFORE, side, a]
+                        new = moved[NOW, side, a]
+                        for delta in range(min(old, new), max(old, new)):
+                            row = order[side, a, delta]
+                            code = crossing_of(ends, row, points, a)
+                            if code != NOTHING and flags[slot[row]] & wanted[0] == wanted[1]:
+                                if n == crossings.size:
+                                    crossings, codes = grow(crossings), grow(codes)
+                                crossings[n] = place[at] << 32 | np.int64(slot[row])
+                                codes[n] = code
+                                n += 1
+            known = True
+            for a in range(d):
+                points[BEFORE, a] = points[NOW, a]
+    return crossings, codes, n, visited
+
+
+@kernel
+def write_inside(
+    keys: Int32s,
+    values: Floats,
+    attributes: Int64s,
+    lane_key: Int32s,
+    lane_start: Int64s,
+    ends: Floats,
+    order: Int32s,
+    slot: Int32s,
+    maxima: Floats,
+    level_start: Int64s,
+    flags: Bytes,
+    wanted: tuple[int, int],
+    crossings: Int64s,
+    codes: Bytes,
+    n: int,
+) -> tuple[Int64s, Bytes, int]:
+    """Write ``place << 32 | slot`` for every box that a key is inside of now.
+
+    Parameters
+    ----------
+    keys : ascending; ``values[:, place]`` is where key number `place` of them is
+    wanted : only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count
+    """
+    keyed = lane_key[0] >= 0
+    points = np.empty((2, attributes.size), np.float64)
+    lane = 0
+    for place in range(keys.size):
+        if keyed:
+            while lane < lane_key.size and lane_key[lane] < keys[place]:
+                lane += 1
+            if lane == lane_key.size:
+                break
+            if lane_key[lane] != keys[place]:
+                continue
+        for a in range(attributes.size):
+            points[NOW, a] = values[attributes[a], place]
+        crossings, codes, n = write_containing(
+            points, NOW, False, lane_start[lane], lane_start[lane + 1], place, ENTER,
+            ends, order, slot, maxima, level_start, flags, wanted, crossings, codes, n,
+        )  # fmt: skip
+    return crossings, codes, n
