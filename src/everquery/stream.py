@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -89,17 +90,23 @@ class Stream:
             return
         if self.time is None:
             raise InvalidStreamError(f"stream {self.name!r}: {name} needs a time column")
-        if isinstance(span, bool) or not isinstance(span, (int, float, timedelta)):
-            raise InvalidStreamError(
-                f"stream {self.name!r}: {name} is {span!r}; give a number or a timedelta"
-            )
-        zero = timedelta() if isinstance(span, timedelta) else 0
-        if not span >= zero or (name == "expire_after" and span == zero):  # type: ignore[operator]
-            raise InvalidStreamError(
-                f"stream {self.name!r}: {name} is {span!r}; it must be positive"
-            )
+        reason = bad_span(span, zero=name == "grace")
+        if reason:
+            raise InvalidStreamError(f"stream {self.name!r}: {name} is {span!r}; {reason}")
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns that a batch needs."""
         named = (self.key, self.time, *self.attributes, self.weight)
         return tuple(dict.fromkeys(name for name in named if name is not None))
+
+
+def bad_span(span: Span | None, *, zero: bool = False) -> str | None:
+    """Return why this is no span of time, or None."""
+    if span is None:
+        return None
+    if isinstance(span, bool) or not isinstance(span, (int, float, timedelta)):
+        return "give a number in the unit of the time column, or a timedelta"
+    seconds = span.total_seconds() if isinstance(span, timedelta) else span
+    if not (seconds > 0 or (zero and seconds == 0)) or seconds == math.inf:
+        return "it must be positive"
+    return None

@@ -353,7 +353,7 @@ def test_a_snapshot_of_another_stream(engine):
         ({"attributes": ["x"], "grace": 5}, "grace needs a time column"),
         ({"attributes": ["x"], "time": "t", "grace": -1}, "must be positive"),
         ({"attributes": ["x"], "time": "t", "expire_after": 0}, "must be positive"),
-        ({"attributes": ["x"], "time": "t", "grace": "1s"}, "a number or a timedelta"),
+        ({"attributes": ["x"], "time": "t", "grace": "1s"}, "give a number in the unit"),
         ({"attributes": [f"x{i}" for i in range(61)]}, "the limit is 60"),
         ({"attributes": [""]}, "not a name"),
     ],

@@ -1,17 +1,19 @@
-"""What every standing query has: an id, a box, perhaps a key."""
+"""What every standing query has: an id, a box, perhaps a key, and who it belongs to."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
+from everquery.queries.labels import Labels
+from everquery.stream import Span, bad_span
 
 LONGEST_ID = 1_024  # bytes in UTF-8
-LONGEST_KEY = 65_536
 
 Key = str | int
 
@@ -28,25 +30,31 @@ class Query:
         Pairs are half-open ``[lo, hi)``; `Interval` says it otherwise. An empty box holds all.
     key : str or int, optional
         Only this key's events are seen.
+    owner : str, optional
+        Whose query it is.
+    labels : mapping from str to str, optional
+        Whatever the owner wants to find it by.
     """
 
     id: str
-    box: Box
+    box: Mapping[str, Any]
     key: Key | None = field(default=None, kw_only=True)
+    owner: str | None = field(default=None, kw_only=True)
+    labels: Mapping[str, str] = field(default=Labels(), kw_only=True)
 
     kind: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
-    """The fields beyond id, box and key; boolean, and columns of a table of queries too."""
+    """The fields beyond those above; boolean, and columns of a table of queries too."""
 
     def __post_init__(self) -> None:
-        reason = bad_id(self.id)
+        reason = bad_text(self.id, "query id", LONGEST_ID)
         if reason:
             raise InvalidQueryError(reason)
-        if not isinstance(self.box, Box):  # a user may give any mapping
-            try:
-                object.__setattr__(self, "box", Box(self.box))
-            except InvalidQueryError as error:
-                raise InvalidQueryError(f"query {self.id!r}: {error}") from None
+        try:
+            object.__setattr__(self, "box", Box(self.box))
+            object.__setattr__(self, "labels", Labels(self.labels))
+        except InvalidQueryError as error:
+            raise InvalidQueryError(f"query {self.id!r}: {error}") from None
         if isinstance(self.key, np.integer):
             object.__setattr__(self, "key", int(self.key))
         if self.key is not None and (
@@ -55,18 +63,30 @@ class Query:
             raise InvalidQueryError(
                 f"query {self.id!r}: key is {self.key!r}; a key is a string or an integer"
             )
+        if self.owner is not None:
+            reason = bad_text(self.owner, "owner", LONGEST_ID)
+            if reason:
+                raise InvalidQueryError(f"query {self.id!r}: {reason}")
+
+    def _check_span(self, name: str, span: Span | None) -> None:
+        reason = bad_span(span)
+        if reason:
+            raise InvalidQueryError(f"query {self.id!r}: {name} is {span!r}; {reason}")
 
 
-def bad_id(value: object) -> str | None:
-    """Return why this can't be a query's id, or None."""
+def bad_text(value: object, what: str, longest: int) -> str | None:
+    """Return why this can't be a query's id or the like, or None."""
     if not isinstance(value, str):
-        return f"query id {value!r} is not a string"
+        return f"{what} {value!r} is not a string"
     if not value:
-        return "query id is empty; give the query a name to be told by"
-    size = len(value.encode("utf-8", "surrogatepass"))
-    if size > LONGEST_ID:
+        return f"{what} is empty; give it a name to be told by"
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return f"{what} {value!r} has half a surrogate pair; give valid text"
+    if size > longest:
         return (
-            f"query id {value[:20]!r}... has {size:,} bytes; the limit is {LONGEST_ID:,}: "
-            "use a shorter name"
+            f"{what} {value[:20]!r}... has {size:,} bytes; the limit is {longest:,}:"
+            " use a shorter name"
         )
     return None
