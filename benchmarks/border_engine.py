@@ -80,8 +80,9 @@ def memory(findings: Findings, scale: Scale) -> None:
     rows: list[list[str | float | None]] = [
         ["resident, all", found["resident"] / n],
         ["resident without the ids", (found["resident"] - found["ids"]) / n],
-        ["at the peak of registration, table included", found["peak"] / n],
     ]
+    if found["peak"] is not None:
+        rows.append(["at the peak of registration, table included", found["peak"] / n])
     rows += [[f"arrays: {name}", size / n] for name, size in found["arrays"].items()]
     findings.tables.append(
         Table(

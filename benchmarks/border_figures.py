@@ -3,112 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import replace
 
-import numpy as np
-
-from benchmarks.diff_rmq import DiffRMQ, Grouping, NclsStabber, OurStabber
+from benchmarks.border_contest import (
+    CONTESTANTS,
+    NCLS,
+    OURS,
+    PAPERS_CEI,
+    TWICE,
+    Measured,
+    Point,
+    measure,
+)
 from benchmarks.findings import Curves, Figure, Findings, Panel, Table
-from benchmarks.harness import Scale, Stopwatch, check_count, check_equal
-from benchmarks.workloads import PRICES, Feed, border_bounds, content_wide
-from everquery.index.arrays import Bytes, Floats, Int32s, Int64s
-from everquery.index.region_segments import RegionSegments
-from everquery.index.rows import Grouped, Rows, Step
-from everquery.index.virtual_constructs import ContainmentIntervals
+from benchmarks.harness import Scale
+from benchmarks.workloads import PRICES
 
 NAME = "border_figures"
-OURS = "everquery"
-TWICE = "DiffRMQ, own range index"
-REMEMBERING = "DiffRMQ, own, remembering"
-NCLS = "DiffRMQ, ncls"
-CONTESTANTS = (OURS, TWICE, REMEMBERING, NCLS)
-PAPERS_CEI = "the paper's CEI, L = 16"
-
-
-@dataclass(frozen=True)
-class Point:
-    """One setting: queries, their width and the fluctuation level as shares of the domain."""
-
-    queries: int
-    width: float = 0.001
-    fluctuation: float = 0.0001
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What one setting showed, by contestant."""
-
-    ns: dict[str, float]
-    spread: dict[str, float]
-    efficiency: dict[str, float]
-    nbytes: dict[str, float]
-    notices: float
-
-
-class Contestant(Protocol):
-    """What takes batches of interleaved events and writes crossings."""
-
-    crossings: Int64s
-    codes: Bytes
-    looked_at: int
-
-    def first_sight(self, key: Int32s, value: Floats) -> None:
-        """Take in where each stream begins."""
-
-    def process(self, key: Int32s, value: Floats) -> int:
-        """Write the crossings of a batch; return how many."""
-
-    def nbytes(self) -> int:
-        """Return the bytes of the structures."""
-
-
-class OurBorders:
-    """Our index with the engine's grouping and stream table around it."""
-
-    def __init__(self, rows: Rows, streams: int) -> None:
-        self._segment = RegionSegments.build(rows)
-        self._group = Grouping(streams)
-        self._flags = np.ones(len(rows), np.uint8)
-        self._seen = np.zeros(streams, np.uint8)
-        self._last = np.zeros((1, streams))
-        self.crossings: Int64s = np.empty(1 << 12, np.int64)
-        self.codes: Bytes = np.empty(1 << 12, np.uint8)
-        self.looked_at = 0
-
-    def first_sight(self, key: Int32s, value: Floats) -> None:
-        """Take in where each stream begins."""
-        self.process(key, value)
-        self.looked_at = 0
-
-    def process(self, key: Int32s, value: Floats) -> int:
-        """Group the batch, walk, and remember the last values."""
-        group_key, start, member = self._group(key)
-        values = value[member][None]
-        step = Step(
-            Grouped(group_key, start, 2 * member + 1, values),
-            np.zeros(key.size, np.uint8),
-            self._seen,
-            self._last,
-            self._flags,
-            all_live=True,
-        )
-        self.crossings, self.codes, n, visited = self._segment.walk(
-            step, self.crossings, self.codes
-        )
-        self.looked_at += visited
-        self._seen[group_key] = 1
-        self._last[:, group_key] = values[:, start[1:] - 1]
-        return n
-
-    def nbytes(self) -> int:
-        """Return the bytes of the lists and of the stream table."""
-        return self._segment.nbytes() + self._seen.nbytes + self._last.nbytes
 
 
 def run(scale: Scale) -> Findings:
     """Measure all settings of the four figures; the setting that they share is measured once."""
     most = scale.pick(100_000, 2_000)
+    streams, ticks, size = scale.pick((2_000, 1_000, 100_000), (50, 100, 1_000))
     tenths = scale.pick([1, 2, 4, 6, 8, 10], [1, 10])
     settings = {
         "6": [Point(most * tenth // 10) for tenth in tenths],
@@ -118,15 +35,17 @@ def run(scale: Scale) -> Findings:
     findings = Findings(
         {
             "D": PRICES,
-            "streams": scale.pick(2_000, 50),
-            "tuples_a_stream": scale.pick(1_000, 100),
-            "batch": scale.pick(100_000, 1_000),
+            "streams": streams,
+            "tuples_a_stream": ticks,
+            "batch": size,
             "steps": "normal, with a mean size of FL * D, reflected at the domain's ends",
             "timing": "median over batches; grouping by stream, searching, writing out and"
             " remembering the last values are inside, first sights are not",
         }
     )
-    done = {point: measure(scale, point, findings) for line in settings.values() for point in line}
+    sizes = {"streams": streams, "ticks": ticks, "size": size}
+    points = {point for line in settings.values() for point in line}
+    done = {point: measure(scale, point, **sizes) for point in sorted(points)}
     findings.figures = [
         effect_of_queries(settings["6"], done),
         effect_of_width(settings["7"], done),
@@ -136,76 +55,6 @@ def run(scale: Scale) -> Findings:
     ]
     ask(findings, settings, done)
     return findings
-
-
-def measure(scale: Scale, point: Point, findings: Findings) -> Measured:
-    """Let all contestants take the same batches in turns; compare what they write."""
-    streams, size = findings.parameters["streams"], findings.parameters["batch"]
-    low, high = border_bounds(scale.generator(8), point.queries, point.width)
-    feed = Feed.walk(
-        scale.generator(9),
-        streams=streams,
-        ticks=findings.parameters["tuples_a_stream"],
-        fluctuation=point.fluctuation,
-    )
-    contestants = build(content_wide(low, high), streams)
-    watches = {name: Stopwatch() for name in CONTESTANTS}
-    first = feed.first_sight()
-    for contestant in contestants.values():
-        contestant.first_sight(first.key, first.value)
-    events, notices = 0, dict.fromkeys(CONTESTANTS, 0)
-    for turn, batch in enumerate(feed.batches(size)):
-        written = {}
-        for name, contestant in contestants.items():
-            if turn < 3 or watches[name].timing.total < 1.0:
-                watch = watches[name] if turn else Stopwatch()
-                written[name] = watch(contestant.process, batch.key, batch.value)
-                notices[name] += written[name]
-        compare(contestants, written, exactly=turn == 0)
-        if OURS in written:
-            events += size
-    papers = papers_cei(low, high)
-    return Measured(
-        ns={name: watch.timing.median / size * 1e9 for name, watch in watches.items()},
-        spread={name: watch.timing.spread for name, watch in watches.items()},
-        efficiency={n: 100 * notices[n] / max(1, c.looked_at) for n, c in contestants.items()},
-        nbytes={**{name: c.nbytes() for name, c in contestants.items()}, PAPERS_CEI: papers},
-        notices=notices[OURS] / events,
-    )
-
-
-def build(rows: Rows, streams: int) -> dict[str, Contestant]:
-    """Return the contestants over the same queries."""
-    n = len(rows)
-    own = OurStabber(rows)
-    return {
-        OURS: OurBorders(rows, streams),
-        TWICE: DiffRMQ(own, queries=n, streams=streams, remember=False),
-        REMEMBERING: DiffRMQ(own, queries=n, streams=streams, remember=True),
-        NCLS: DiffRMQ(NclsStabber(rows), queries=n, streams=streams, remember=False),
-    }
-
-
-def compare(contestants: dict[str, Contestant], written: dict[str, int], *, exactly: bool) -> None:
-    """Raise unless all wrote the same crossings; their number only, unless `exactly`."""
-    names = list(written)
-    for name in names[1:]:
-        check_count(f"crossings of {name}", written[names[0]], written[name])
-    if exactly:
-        expected, *others = (
-            np.sort(c.crossings[: written[name]] << 1 | c.codes[: written[name]])
-            for name, c in contestants.items()
-        )
-        for name, found in zip(names[1:], others, strict=True):
-            check_equal(f"crossings of {name}", expected, found)
-
-
-def papers_cei(low: Floats, high: Floats) -> float:
-    """Return the bytes of the index that the paper put under DiffRMQ."""
-    index = ContainmentIntervals.build(
-        low.astype(np.int64), high.astype(np.int64), domain=PRICES, length=16
-    )
-    return float(index.nbytes())
 
 
 def _figure(
@@ -265,7 +114,12 @@ def effect_of_width(points: Sequence[Point], done: dict[Point, Measured]) -> Fig
     )
     x = [100 * point.width for point in points]
     title = f"effect of the width of queries (N = {points[0].queries:,}, FL = 0.01%)"
-    return _figure("7", title, "W, % of the domain", x, points, done, paper)
+    figure = _figure("7", title, "W, % of the domain", x, points, done, paper)
+    jumps = (
+        f" Where W equals FL our SE is {done[points[0]].efficiency[OURS]:.0f}%: steps are normal"
+        " here, so that many are longer than such a box is wide, and jump over it."
+    )
+    return replace(figure, seen=figure.seen + jumps)
 
 
 def effect_of_fluctuation(points: Sequence[Point], done: dict[Point, Measured]) -> Figure:

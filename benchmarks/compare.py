@@ -29,7 +29,7 @@ def numbers_of(content: dict[str, Any]) -> Iterator[tuple[str, float]]:
         for row in table["rows"]:
             label = ", ".join(cell for cell in row if isinstance(cell, str))
             for column, cell in zip(table["columns"], row, strict=True):
-                if isinstance(cell, (int, float)):
+                if isinstance(cell, (int, float)) and column != "spread":
                     yield f"{table['name']}: {label}: {column}", cell
 
 

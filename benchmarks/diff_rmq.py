@@ -17,10 +17,10 @@ from benchmarks.peers import whole_step
 from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, grow
 from everquery.index.cei import CeiSegment
 from everquery.index.jit import kernel
-from everquery.index.region_segments import ENTER, LEAVE
 from everquery.index.rows import Rows
 from everquery.state.admission import count_keys, group_rows
 
+ENTER, LEAVE = 0, 1  # the codes of our index, so that what is written can be compared
 CHUNK = 1_000  # events whose matching sets are held at once: they stay in the cache
 
 

@@ -79,12 +79,12 @@ class Findings:
 
     def at_least(self, what: str, measured: float, limit: float, unit: str) -> None:
         """Note a number that should be `limit` or more."""
-        asked = f"at least {limit:,g} {unit}".strip()
+        asked = f"at least {limit:.3g} {unit}".strip()
         self.checks.append(Check(what, asked, significant(measured), unit, measured >= limit))
 
     def at_most(self, what: str, measured: float, limit: float, unit: str) -> None:
         """Note a number that should be `limit` or less."""
-        asked = f"at most {limit:,g} {unit}".strip()
+        asked = f"at most {limit:.3g} {unit}".strip()
         self.checks.append(Check(what, asked, significant(measured), unit, measured <= limit))
 
 

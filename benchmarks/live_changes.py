@@ -104,8 +104,8 @@ def run(scale: Scale) -> Findings:
                 "us a registration",
             ],
             rows,
-            "Fewer registrations a second than asked: the engine did not keep pace. With one core"
-            " the merges of the index share it with the events.",
+            f"Where registrations are far fewer than {RATE:,}/s, the engine did not keep pace. With"
+            " one core the merges of the index share it with the events.",
         )
     )
     alone(findings, scale, market, table)
@@ -148,7 +148,7 @@ def border_engine(
 
     def make(number: int) -> eq.Query:
         begin = low[number % len(low)]
-        box = {"price": (begin, begin + WIDTH * PRICES)}
+        box = eq.Box({"price": (begin, begin + WIDTH * PRICES)})
         return eq.Border(f"live{number}", box, key=names[number % len(names)])
 
     return engine, (strings for _, strings, _ in market.batches()), make
@@ -171,7 +171,7 @@ def range_engine(
 
     def make(number: int) -> eq.Query:
         begin = low[number % n]
-        return eq.Range(f"live{number}", {"value": (begin, begin + 100)})
+        return eq.Range(f"live{number}", eq.Box({"value": (begin, begin + 100)}))
 
     return engine, cycle(batches), make
 

@@ -10,7 +10,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.findings import Figure, Panel
 
@@ -39,7 +39,11 @@ def draw(figure: Figure, folder: Path) -> None:
         _draw_panel(axis, figure, panel)
     handles, labels = axes[0][0].get_legend_handles_labels()
     canvas.legend(
-        handles, labels, loc="outside lower center", ncols=min(len(labels), 4), frameon=False
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(len(labels), 2 * count),
+        frameon=False,
     )
     canvas.suptitle(figure.title, fontsize=10, color=INK)
     canvas.set_layout_engine("constrained")
@@ -67,12 +71,16 @@ def _draw_panel(axis: Any, figure: Figure, panel: Panel) -> None:  # noqa: ANN40
         axis.set_xscale("log", base=2)
         axis.set_xticks(figure.x)
         axis.minorticks_off()
-    if panel.log_y:
-        axis.set_yscale("log")
-    else:
-        axis.set_ylim(bottom=0)
     short = FuncFormatter(lambda value, _: short_number(value))
     axis.xaxis.set_major_formatter(short)
+    if panel.log_y:
+        axis.set_yscale("log")
+        low, high = axis.get_ylim()
+        few_decades = high < 300 * low
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few_decades else (1,)))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_ylim(bottom=0)
     axis.yaxis.set_major_formatter(short)
     axis.set_xlabel(figure.x_label, color=INK)
     axis.set_ylabel(panel.y_label, color=INK)

@@ -19,7 +19,7 @@ from everquery.index.tiles import TileSegment, Tiling
 
 NAME = "range_boxes"
 SIDE = 0.001
-CHECKED_POINTS = 20
+CHECKED_POINTS = 200
 Part = CeiSegment | TileSegment
 
 
@@ -82,7 +82,7 @@ def run(scale: Scale) -> Findings:
     """Measure squares of growing number against rtree, then each access path."""
     findings = Findings(
         {
-            "side": SIDE,
+            "side": scale.pick(SIDE, 0.02),
             "points": scale.pick(50_000, 500),
             "points_of_rtree": scale.pick(10_000, 200),
             "timing": "best of up to 9 rounds, all contestants in turns; matches written out",
@@ -99,7 +99,7 @@ def against_rtree(findings: Findings, scale: Scale) -> None:
     asked = sizes[1]
     search = Curves(["everquery", "rtree"])
     for n in sizes:
-        sides = np.full((2, n), SIDE)
+        sides = np.full((2, n), findings.parameters["side"])
         work = Boxes.draw(scale.generator(5, n), sides, findings.parameters["points"])
         ours = Search(BoxSegment.build(work.rows).parts, work.step())
         peer = rtree_of(work.rows.low.T.copy(), work.rows.high.T.copy())
@@ -197,7 +197,7 @@ def access_paths(findings: Findings, scale: Scale) -> None:
 def candidates(part: Part, points: Floats) -> float:
     """Return how many boxes the points look at, all together."""
     if isinstance(part, TileSegment):
-        return float(part.hit_rate.sum()) * points.shape[1]
+        return float(np.sum(part.hit_rate) * points.shape[1])
     low, high = np.sort(part.rows.low[part.primary]), np.sort(part.rows.high[part.primary])
     values = points[part.primary]
     met = np.searchsorted(low, values, "right") - np.searchsorted(high, values, "right")

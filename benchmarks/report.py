@@ -35,7 +35,7 @@ Made by `make bench` (`python -m benchmarks`) from the files in `benchmarks/resu
 
 Workloads are seeded and have the papers' parameters. Contestants run in the same process, in turns,
 on one core, and their results are compared before anything is timed. Warm-up is outside the timing.
-A spread is how far the median of the rounds is above the best one.
+A spread is how far the median of the rounds is above the best one, as a share of it.
 """
 
 
@@ -129,9 +129,12 @@ def _figure(figure: Figure, plots: str) -> list[str]:
 
 
 def _grid(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> list[str]:
-    body = [[_number(cell) for cell in row] for row in rows]
-    rule = ["---" if not i else "---:" for i in range(len(columns))]
-    lines = [columns, rule, *body]
+    cells = [list(row) for row in rows]
+    rule = [
+        "---" if any(isinstance(cell, str) for cell in column) else "---:"
+        for column in zip(*cells, strict=True)
+    ]
+    lines = [columns, rule, *([_number(cell) for cell in row] for row in cells)]
     return [*(f"| {' | '.join(line)} |" for line in lines), ""]
 
 
