@@ -1,8 +1,9 @@
 """Which structure finds a box: one attribute with containment-encoded intervals, or tiles of two.
 
-What a box costs is how often an event meets it as a candidate that is then checked. Measured on
-100,000 boxes (docs/architecture.md): a candidate costs about 7 ns in the lists of one attribute and
-about 12 ns in a tile, so the rarer path wins wherever the two differ by more than a factor of two.
+What a box costs is how often an event meets it as a candidate that is then checked, and what a
+structure costs is one search an event. Measured (docs/benchmarks.md, access paths): a candidate
+takes about 6 ns in the lists of one attribute and 5 in a tile; a search before any candidate 25 and
+40.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from everquery.index.cei import CeiSegment, rank_ends
 from everquery.index.rows import Rows, joined
 from everquery.index.tiles import TileSegment, Tiling
 
-TILE_COST = 2.0  # of a candidate, next to one in the lists of a single attribute
-FEWEST_TILED = 256  # rows for which tiles are worth a search of their own
+LIST_NS, LIST_CANDIDATE_NS = 25.0, 6.0
+TILE_NS, TILE_CANDIDATE_NS = 40.0, 5.0
+FEWEST_TILED = 256  # rows below which tiles are not even planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,13 @@ class BoxSegment:
         if attributes == 1:
             return cls((CeiSegment.build(rows),))
         share = np.stack([share_of_lane(rows, a) for a in range(attributes)])
-        path = share.argmin(axis=0)  # the attribute to search by
+        candidates = LIST_CANDIDATE_NS * share
         tiling = None
         if not rows.shape.keyed and len(rows) >= FEWEST_TILED:
             first, second = np.argsort(share.mean(axis=1), kind="stable")[:2].tolist()
             tiling = Tiling.plan(rows, (first, second))
-            tiled = TILE_COST * tiling.hit_rate() < share.min(axis=0)
-            if np.count_nonzero(tiled) >= FEWEST_TILED:
-                path[tiled] = attributes
+            candidates = np.vstack([candidates, TILE_CANDIDATE_NS * tiling.hit_rate()])
+        path = choose_paths(candidates, attributes)
         parts: list[CeiSegment | TileSegment] = []
         for chosen in np.unique(path).tolist():
             picked = np.flatnonzero(path == chosen)
@@ -64,6 +65,24 @@ class BoxSegment:
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
         return sum(part.nbytes() for part in self.parts)
+
+
+def choose_paths(candidates: Floats, attributes: int) -> Int64s:
+    """Return the path of each box: one for all, or each its best, whichever is cheaper in all.
+
+    Parameters
+    ----------
+    candidates : shape (paths, n)
+        What each box adds to an event's cost on each path, in nanoseconds; tiles come last.
+    """
+    search = np.full(len(candidates), LIST_NS)
+    search[attributes:] = TILE_NS
+    alone = search + candidates.sum(axis=1)
+    best: Int64s = candidates.argmin(axis=0)
+    each = search[np.unique(best)].sum() + candidates.min(axis=0).sum()
+    if alone.min() <= each:
+        return np.full(candidates.shape[1], alone.argmin())
+    return best
 
 
 def share_of_lane(rows: Rows, attribute: int) -> Floats:

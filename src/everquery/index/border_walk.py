@@ -23,7 +23,6 @@ NOW = 1
 ENTER = 0
 LEAVE = 1
 EXPIRED = 2
-NOTHING = 3
 
 FANOUT_BITS = 4  # rows, and maxima below, that one maximum covers: 16
 UNKNOWN = -1  # a position that has to be searched for
@@ -97,22 +96,6 @@ def first_outside(ends: Floats, row: int, points: Floats, which: int) -> int:
         if not ends[PLUS, a, row] <= points[which, a] or ends[MINUS, a, row] <= points[which, a]:
             return a
     return attributes
-
-
-@part
-def crossing_of(ends: Floats, row: int, points: Floats, attribute: int) -> int:
-    """Tell what a move means for a delta query found on one attribute: the cross-check.
-
-    A query that changes on several attributes at once stands in the lists of each; it counts on the
-    first attribute that keeps the outer point out.
-    """
-    out_before = first_outside(ends, row, points, BEFORE)
-    out_now = first_outside(ends, row, points, NOW)
-    if out_now == points.shape[1] and out_before == attribute:
-        return ENTER
-    if out_before == points.shape[1] and out_now == attribute:
-        return LEAVE
-    return NOTHING
 
 
 @part
@@ -233,6 +216,56 @@ def move_key(
 
 
 @part
+def write_deltas(
+    points: Floats,
+    moved: Int64s,
+    place: int,
+    ends: Floats,
+    order: Int32s,
+    slot: Int32s,
+    flags: Bytes,
+    wanted: tuple[int, int],
+    all_live: bool,
+    crossings: Int64s,
+    codes: Bytes,
+    n: int,
+) -> int:
+    """Write what the delta queries between the old and the new positions mean: the cross-check.
+
+    Upwards, a lower end passed may be an enter and an upper end a leave; downwards the other way
+    round. It is one if the inner point is inside on every attribute. A query that changes on
+    several attributes at once stands in the lists of each; it counts on the first that keeps the
+    outer point out. Every delta query is written, and the next one over it if it does not count:
+    no branch to mispredict. There is room for all of them and one more.
+    """
+    d = points.shape[1]
+    for a in range(d):
+        for side in range(2):
+            old = moved[BEFORE, side, a]
+            new = moved[NOW, side, a]
+            entering = (new > old) == (side == PLUS)
+            inner = NOW if entering else BEFORE
+            value = points[inner, a]
+            code = ENTER if entering else LEAVE
+            for delta in range(min(old, new), max(old, new)):
+                row = order[side, a, delta]
+                counts = (ends[1 - side, a, row] <= value) == (side == MINUS)
+                for b in range(d):
+                    if b != a:
+                        counts &= ends[PLUS, b, row] <= points[inner, b]
+                        counts &= not ends[MINUS, b, row] <= points[inner, b]
+                    if b < a:
+                        counts &= ends[PLUS, b, row] <= points[1 - inner, b]
+                        counts &= not ends[MINUS, b, row] <= points[1 - inner, b]
+                if not all_live:
+                    counts &= flags[slot[row]] & wanted[0] == wanted[1]
+                crossings[n] = np.int64(place) << 32 | np.int64(slot[row])
+                codes[n] = code
+                n += counts
+    return n
+
+
+@part
 def skip_quiet(
     at: int, end: int, values: Floats, attributes: Int64s, region: Floats, fresh: Bytes
 ) -> int:
@@ -272,6 +305,7 @@ def walk_borders(
     positions: Int32s,
     flags: Bytes,
     wanted: tuple[int, int],
+    all_live: bool,
     crossings: Int64s,
     codes: Bytes,
     n: int,
@@ -290,7 +324,8 @@ def walk_borders(
     seen, last : which keys were in sight before the batch, and their last values by attribute
     lane_key, lane_start : the keys of the lanes (-1 alone for a segment without keys), first rows
     maxima, level_start : the pyramid over the first attribute's upper ends, where its levels begin
-    wanted : only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count
+    wanted, all_live : only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count;
+        all of them do if `all_live`
     crossings, codes, n : where ``position << 32 | slot`` and what happened go, and how many stand
         there (an argument, because Numba would compile the callee anew for a literal); larger
         copies are returned where they are too small
@@ -356,19 +391,12 @@ def walk_borders(
                 visited += around
             else:
                 visited += passed
-                for a in range(d):
-                    for side in range(2):
-                        old = moved[BEFORE, side, a]
-                        new = moved[NOW, side, a]
-                        for delta in range(min(old, new), max(old, new)):
-                            row = order[side, a, delta]
-                            code = crossing_of(ends, row, points, a)
-                            if code != NOTHING and flags[slot[row]] & wanted[0] == wanted[1]:
-                                if n == crossings.size:
-                                    crossings, codes = grow(crossings), grow(codes)
-                                crossings[n] = place[at] << 32 | np.int64(slot[row])
-                                codes[n] = code
-                                n += 1
+                while n + passed >= crossings.size:
+                    crossings, codes = grow(crossings), grow(codes)
+                n = write_deltas(
+                    points, moved, place[at], ends, order, slot, flags, wanted, all_live,
+                    crossings, codes, n,
+                )  # fmt: skip
             known = True
             for a in range(d):
                 points[BEFORE, a] = points[NOW, a]

@@ -210,6 +210,8 @@ def search_cei(
                         list_begin[i, level] = offsets[segment + local]
                         list_end[i, level] = offsets[segment + local + 1]
                     room += list_end[i, level] - list_begin[i, level]
+                    # Fetches the head of the list, while those of other events are on their way.
+                    ends[start + i] = pieces[list_begin[i, level]]
                     local >>= 1
             while room > out.size:
                 out = grow(out)
@@ -274,6 +276,7 @@ class CeiSegment:
         offsets, pieces = containment_lists(first, last, levels, bounds.size)
         if len(rows.shape.attributes) == 1:
             pieces = rows.slot[pieces]
+        pieces = np.append(pieces, np.int32(0))  # an empty last list has a head to fetch too
         return cls(
             rows=rows,
             primary=primary,

@@ -6,7 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from everquery.index.access_paths import BoxSegment, share_of_lane
+from everquery.index.access_paths import (
+    LIST_CANDIDATE_NS,
+    TILE_CANDIDATE_NS,
+    BoxSegment,
+    share_of_lane,
+)
 from everquery.index.arrays import Int32s
 from everquery.index.cei import CeiSegment
 from everquery.index.kind import Explained, KindIndex
@@ -14,10 +19,7 @@ from everquery.index.layers import Layers
 from everquery.index.rows import Crossings, Matches, Outcome, Step
 from everquery.index.tiles import TileSegment
 
-# What a candidate costs, measured (docs/architecture.md): written out, checked, checked in a tile.
-MATCH_NS = 2.0
-CHECK_NS = 7.0
-TILE_NS = 12.0
+MATCH_NS = 2.0  # a match of one attribute, written out without a check
 
 
 class RangeIndex(KindIndex):
@@ -62,11 +64,11 @@ def _explain(part: CeiSegment | TileSegment, row: int) -> Explained:
         share = float(part.hit_rate[row])
         path = f"tiles of two attributes ({len(part.layers)} layers), then a check"
         axes = tuple(named[axis] for axis in part.tiling_axes)
-        return Explained(path, axes, share, share * TILE_NS, lane, len(part.rows))
+        return Explained(path, axes, share, share * TILE_CANDIDATE_NS, lane, len(part.rows))
     share = float(share_of_lane(part.rows, part.primary)[row])
     path = f"containment-encoded intervals (L = {1 << part.levels})"
     cost = MATCH_NS
     if len(named) > 1:
         path += ", then a check"
-        cost = CHECK_NS
+        cost = LIST_CANDIDATE_NS
     return Explained(path, (named[part.primary],), share, share * cost, lane, len(part.rows))

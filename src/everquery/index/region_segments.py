@@ -109,6 +109,7 @@ class RegionSegments:
             self.positions[0],
             step.flags,
             (LIVE_MASK, LIVE),
+            step.all_live,
             crossings,
             codes,
             0,

@@ -76,7 +76,7 @@ def walk_all(segment: RegionSegments, points, keys, n_keys, flags):
         np.zeros(n_keys, np.uint8),
         np.zeros((len(points), n_keys)),
         flags,
-        True,
+        bool((flags == LIVE).all()),
     )
     crossings, codes, n, _ = segment.walk(step, np.empty(4, np.int64), np.empty(4, np.uint8))
     return {
@@ -88,8 +88,9 @@ def walk_all(segment: RegionSegments, points, keys, n_keys, flags):
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("attributes", [1, 2, 3])
 @pytest.mark.parametrize("jump", [0.01, 0.5])
+@pytest.mark.parametrize("dropped", [False, True])
 @pytest.mark.parametrize("width", [0.6, 0.05], ids=["wide", "narrow: far moves are searched"])
-def test_walk_equals_brute_force(keyed, attributes, jump, width):
+def test_walk_equals_brute_force(keyed, attributes, jump, dropped, width):
     rng = np.random.default_rng(attributes)
     n, n_keys, events = 400, 5, 600
     key = rng.integers(0, n_keys, n).astype(np.int32) if keyed else np.full(n, -1, np.int32)
@@ -99,7 +100,8 @@ def test_walk_equals_brute_force(keyed, attributes, jump, width):
     high[0, :20] = np.nan
     low[0, 20:40] = -np.inf
     flags = np.full(n, LIVE, np.uint8)
-    flags[::7] = 0
+    if dropped:
+        flags[::7] = 0
     rows = Rows(
         Shape(tuple(range(attributes)), keyed), np.arange(n, dtype=np.int32), key, low, high
     )
