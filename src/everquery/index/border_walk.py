@@ -26,6 +26,7 @@ EXPIRED = 2
 
 FANOUT_BITS = 4  # rows, and maxima below, that one maximum covers: 16
 UNKNOWN = -1  # a position that has to be searched for
+NEAR = 16  # entries that are passed one by one
 FAR = 64  # entries that a walk may pass in any case
 
 
@@ -51,13 +52,24 @@ def fill_maxima(high: Floats, maxima: Floats, level_start: Int64s) -> None:
 
 
 @part
+def end_at(ends: Floats, order: Int32s, side: int, a: int, at: int) -> float:
+    """Return the end at a position of a list.
+
+    Indices are unsigned here and in `write_deltas`: for signed ones Numba adds a test for negative
+    values to every access.
+    """
+    value: float = ends[side, a, np.uint64(order[side, a, np.uint64(at)])]
+    return value
+
+
+@part
 def count_at_or_below(
     ends: Floats, order: Int32s, side: int, a: int, begin: int, end: int, value: float
 ) -> int:
     """Return the position behind the last entry of ``begin`` to ``end`` at or below `value`."""
     while begin < end:
         middle = (begin + end) >> 1
-        if ends[side, a, order[side, a, middle]] <= value:
+        if end_at(ends, order, side, a, middle) <= value:
             begin = middle + 1
         else:
             end = middle
@@ -70,18 +82,22 @@ def pass_borders(
 ) -> int:
     """Walk along a list from `at` to the position behind the last entry at or below `value`.
 
-    In strides that double, so that a near position is found at once and a far one in few steps.
+    Entry by entry at first, then in strides that double: a far position is found in few steps.
     """
     stride = 1
-    if at < end and ends[side, a, order[side, a, at]] <= value:
+    near = min(at + NEAR, end)
+    while at < near and end_at(ends, order, side, a, at) <= value:
         at += 1
-        while at + stride <= end and ends[side, a, order[side, a, at + stride - 1]] <= value:
+    if at == near and at < end:
+        while at + stride <= end and end_at(ends, order, side, a, at + stride - 1) <= value:
             at += stride
             stride *= 2
         return count_at_or_below(ends, order, side, a, at, min(at + stride, end), value)
-    if at > begin and not ends[side, a, order[side, a, at - 1]] <= value:
+    near = max(at - NEAR, begin)
+    while at > near and not end_at(ends, order, side, a, at - 1) <= value:
         at -= 1
-        while at - stride >= begin and not ends[side, a, order[side, a, at - stride]] <= value:
+    if at == near and at > begin:
+        while at - stride >= begin and not end_at(ends, order, side, a, at - stride) <= value:
             at -= stride
             stride *= 2
         return count_at_or_below(ends, order, side, a, max(at - stride, begin), at, value)
@@ -205,9 +221,9 @@ def move_key(
             moved[NOW, side, a] = new
             passed += abs(new - old)
             if new > begin:
-                floor = max(floor, ends[side, a, order[side, a, new - 1]])
+                floor = max(floor, end_at(ends, order, side, a, new - 1))
             if new < end:
-                border = ends[side, a, order[side, a, new]]
+                border = end_at(ends, order, side, a, new)
                 if border < ceiling or ceiling != ceiling:
                     ceiling = border
         region[0, a] = floor
@@ -247,21 +263,38 @@ def write_deltas(
             inner = NOW if entering else BEFORE
             value = points[inner, a]
             code = ENTER if entering else LEAVE
-            for delta in range(min(old, new), max(old, new)):
-                row = order[side, a, delta]
-                counts = (ends[1 - side, a, row] <= value) == (side == MINUS)
-                for b in range(d):
-                    if b != a:
-                        counts &= ends[PLUS, b, row] <= points[inner, b]
-                        counts &= not ends[MINUS, b, row] <= points[inner, b]
-                    if b < a:
-                        counts &= ends[PLUS, b, row] <= points[1 - inner, b]
-                        counts &= not ends[MINUS, b, row] <= points[1 - inner, b]
-                if not all_live:
-                    counts &= flags[slot[row]] & wanted[0] == wanted[1]
-                crossings[n] = np.int64(place) << 32 | np.int64(slot[row])
-                codes[n] = code
-                n += counts
+            at = np.int64(place) << 32
+            first = min(old, new)
+            last = max(old, new)
+            begin = n
+            # The usual case first, once for each side: constants make it a quarter faster.
+            if d == 1 and all_live and side == PLUS:
+                for delta in range(first, last):
+                    row = np.uint64(order[PLUS, 0, np.uint64(delta)])
+                    crossings[np.uint64(n)] = at | np.int64(slot[row])
+                    n += not ends[MINUS, 0, row] <= value
+            elif d == 1 and all_live:
+                for delta in range(first, last):
+                    row = np.uint64(order[MINUS, 0, np.uint64(delta)])
+                    crossings[np.uint64(n)] = at | np.int64(slot[row])
+                    n += ends[PLUS, 0, row] <= value
+            else:
+                for delta in range(first, last):
+                    row = order[side, a, delta]
+                    counts = (ends[1 - side, a, row] <= value) == (side == MINUS)
+                    for b in range(d):
+                        if b != a:
+                            counts &= ends[PLUS, b, row] <= points[inner, b]
+                            counts &= not ends[MINUS, b, row] <= points[inner, b]
+                        if b < a:
+                            counts &= ends[PLUS, b, row] <= points[1 - inner, b]
+                            counts &= not ends[MINUS, b, row] <= points[1 - inner, b]
+                    if not all_live:
+                        counts &= flags[slot[row]] & wanted[0] == wanted[1]
+                    crossings[n] = at | np.int64(slot[row])
+                    n += counts
+            for i in range(begin, n):
+                codes[i] = code
     return n
 
 

@@ -207,18 +207,18 @@ def search_cei(
                         list_begin[i, level] = 0
                         list_end[i, level] = 0
                     else:
-                        list_begin[i, level] = offsets[segment + local]
-                        list_end[i, level] = offsets[segment + local + 1]
+                        list_begin[i, level] = offsets[np.uint64(segment + local)]
+                        list_end[i, level] = offsets[np.uint64(segment + local + 1)]
                     room += list_end[i, level] - list_begin[i, level]
                     # Fetches the head of the list, while those of other events are on their way.
-                    ends[start + i] = pieces[list_begin[i, level]]
+                    ends[start + i] = pieces[np.uint64(list_begin[i, level])]
                     local >>= 1
             while room > out.size:
                 out = grow(out)
             for i in range(size):
                 for level in range(levels + 1):
                     for piece in range(list_begin[i, level], list_end[i, level]):
-                        found = pieces[piece]
+                        found = pieces[np.uint64(piece)]
                         if boxes:
                             inside_box = True
                             for a in range(attributes.size):
@@ -231,7 +231,7 @@ def search_cei(
                                 continue
                             found = slot[found]
                         if all_live or flags[found] & LIVE_MASK == LIVE:
-                            out[n] = found
+                            out[np.uint64(n)] = found
                             n += 1
                 ends[start + i] = n
     return out
