@@ -21,7 +21,7 @@ class Box(Mapping[str, Interval]):
     __slots__ = ("_ranges",)
 
     def __init__(self, ranges: Mapping[str, Any]) -> None:
-        if not isinstance(ranges, Mapping):
+        if type(ranges) is not dict and not isinstance(ranges, Mapping):
             raise InvalidQueryError(
                 f"a box is a mapping from attribute to range, for example"
                 f" {{'price': (40, 50)}}; got {ranges!r}"

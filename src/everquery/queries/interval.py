@@ -17,6 +17,8 @@ Closed = Literal["left", "right", "both", "neither"]
 
 def exact_float(value: Any, what: str) -> float:  # noqa: ANN401 - it is here to find out
     """Return the number as a float; refuse NaN, non-numbers, and what float64 would round."""
+    if type(value) is float and value == value:  # the usual case
+        return value
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, Decimal)):
         raise InvalidQueryError(f"{what} is {value!r}, which is not a number")
     try:

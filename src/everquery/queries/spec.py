@@ -51,18 +51,19 @@ class Query:
         if reason:
             raise InvalidQueryError(reason)
         try:
-            object.__setattr__(self, "box", Box(self.box))
-            object.__setattr__(self, "labels", Labels(self.labels))
+            if type(self.box) is not Box:
+                object.__setattr__(self, "box", Box(self.box))
+            if type(self.labels) is not Labels:
+                object.__setattr__(self, "labels", Labels(self.labels))
         except InvalidQueryError as error:
             raise InvalidQueryError(f"query {self.id!r}: {error}") from None
-        if isinstance(self.key, np.integer):
-            object.__setattr__(self, "key", int(self.key))
-        if self.key is not None and (
-            isinstance(self.key, bool) or not isinstance(self.key, (str, int))
-        ):
-            raise InvalidQueryError(
-                f"query {self.id!r}: key is {self.key!r}; a key is a string or an integer"
-            )
+        if self.key is not None and type(self.key) is not str:
+            if isinstance(self.key, np.integer):
+                object.__setattr__(self, "key", int(self.key))
+            if isinstance(self.key, bool) or not isinstance(self.key, (str, int)):
+                raise InvalidQueryError(
+                    f"query {self.id!r}: key is {self.key!r}; a key is a string or an integer"
+                )
         if self.owner is not None:
             reason = bad_text(self.owner, "owner", LONGEST_ID)
             if reason:
