@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.diff_rmq import DiffRMQ, Grouping, NclsStabber, OurStabber
 from benchmarks.harness import Scale, Stopwatch, check_count, check_equal
 from benchmarks.workloads import PRICES, Feed, border_bounds, content_wide
-from everquery.index.arrays import Bytes, Floats, Int32s, Int64s
+from everquery.index.arrays import Floats, Int32s, Int64s
 from everquery.index.region_segments import RegionSegments
 from everquery.index.rows import Grouped, Rows, Step
 from everquery.index.virtual_constructs import ContainmentIntervals
@@ -48,7 +48,6 @@ class Contestant(Protocol):
     """What takes batches of interleaved events and writes crossings."""
 
     crossings: Int64s
-    codes: Bytes
     looked_at: int
 
     def first_sight(self, key: Int32s, value: Floats) -> None:
@@ -71,7 +70,6 @@ class OurBorders:
         self._seen = np.zeros(streams, np.uint8)
         self._last = np.zeros((1, streams))
         self.crossings: Int64s = np.empty(1 << 12, np.int64)
-        self.codes: Bytes = np.empty(1 << 12, np.uint8)
         self.looked_at = 0
 
     def first_sight(self, key: Int32s, value: Floats) -> None:
@@ -91,9 +89,7 @@ class OurBorders:
             self._flags,
             all_live=True,
         )
-        self.crossings, self.codes, n, visited = self._segment.walk(
-            step, self.crossings, self.codes
-        )
+        self.crossings, n, visited = self._segment.walk(step, self.crossings)
         self.looked_at += visited
         self._seen[group_key] = 1
         self._last[:, group_key] = values[:, start[1:] - 1]
@@ -158,8 +154,7 @@ def compare(contestants: dict[str, Contestant], written: dict[str, int], *, exac
         check_count(f"crossings of {name}", written[names[0]], written[name])
     if exactly:
         expected, *others = (
-            np.sort(c.crossings[: written[name]] << 1 | c.codes[: written[name]])
-            for name, c in contestants.items()
+            np.sort(c.crossings[: written[name]]) for name, c in contestants.items()
         )
         for name, found in zip(names[1:], others, strict=True):
             check_equal(f"crossings of {name}", expected, found)

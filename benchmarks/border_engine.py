@@ -158,7 +158,6 @@ class BareLoop:
         self._seen = np.zeros(streams, np.uint8)
         self._last = np.zeros((1, streams))
         self._crossings = np.empty(1 << 12, np.int64)
-        self._codes = np.empty(1 << 12, np.uint8)
         first = market.feed.first_sight()
         self.walk(self.step(first.key, first.value))
         self._seen[:] = 1
@@ -178,7 +177,7 @@ class BareLoop:
 
     def walk(self, step: Step) -> int:
         """Return the number of crossings."""
-        self._crossings, self._codes, n, _ = self._segment.walk(step, self._crossings, self._codes)
+        self._crossings, n, _ = self._segment.walk(step, self._crossings)
         return n
 
     def remember(self, last: np.ndarray) -> None:

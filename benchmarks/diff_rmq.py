@@ -14,10 +14,10 @@ import numpy as np
 from ncls import NCLS
 
 from benchmarks.peers import whole_step
-from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, grow
+from everquery.index.arrays import Array, Floats, Int32s, Int64s, grow
 from everquery.index.cei import CeiSegment
 from everquery.index.jit import kernel
-from everquery.index.rows import Rows
+from everquery.index.rows import PLACE_SHIFT, SLOT_SHIFT, Rows
 from everquery.state.admission import count_keys, group_rows
 
 ENTER, LEAVE = 0, 1  # the codes of our index, so that what is written can be compared
@@ -34,9 +34,8 @@ def subtract_sets(
     marks: Int64s,
     mark: int,
     crossings: Int64s,
-    codes: Bytes,
     n: int,
-) -> tuple[Int64s, Bytes, int, int, int]:
+) -> tuple[Int64s, int, int, int]:
     """Write what is in one matching set and not in the other, for each event.
 
     Parameters
@@ -47,7 +46,7 @@ def subtract_sets(
 
     Returns
     -------
-    crossings, codes, how many are written, the last mark used, the size of all sets compared
+    crossings, how many are written, the last mark used, the size of all sets compared
     """
     looked_at = 0
     for i in range(before.size):
@@ -58,24 +57,22 @@ def subtract_sets(
         size = end_before - begin_before + end_now - begin_now
         looked_at += size
         while n + size > crossings.size:
-            crossings, codes = grow(crossings), grow(codes)
+            crossings = grow(crossings)
         mark += 2
         for at in range(begin_before, end_before):
             marks[slots[at]] = mark
         for at in range(begin_now, end_now):
             slot = slots[at]
             if marks[slot] != mark:
-                crossings[n] = position[i] << 32 | slot
-                codes[n] = ENTER
+                crossings[n] = position[i] << PLACE_SHIFT | np.int64(slot) << SLOT_SHIFT | ENTER
                 n += 1
             marks[slot] = mark + 1
         for at in range(begin_before, end_before):
             slot = slots[at]
             if marks[slot] == mark:
-                crossings[n] = position[i] << 32 | slot
-                codes[n] = LEAVE
+                crossings[n] = position[i] << PLACE_SHIFT | np.int64(slot) << SLOT_SHIFT | LEAVE
                 n += 1
-    return crossings, codes, n, mark, looked_at
+    return crossings, n, mark, looked_at
 
 
 class Grouping:
@@ -155,7 +152,6 @@ class DiffRMQ:
         self._marks = np.zeros(queries, np.int64)
         self._mark = 0
         self.crossings: Int64s = np.empty(1 << 12, np.int64)
-        self.codes: Bytes = np.empty(1 << 12, np.uint8)
         self.looked_at = 0  # the paper's intermediate result
 
     def first_sight(self, key: Int32s, value: Floats) -> None:
@@ -175,9 +171,9 @@ class DiffRMQ:
                 values[begin:end], starts, self._last[group_key[first:last]]
             )
             slots, ends = self._stabber.sets(searched)
-            self.crossings, self.codes, n, self._mark, looked_at = subtract_sets(
+            self.crossings, n, self._mark, looked_at = subtract_sets(
                 slots, ends, before, now, place[begin:end], self._marks, self._mark,
-                self.crossings, self.codes, n,
+                self.crossings, n,
             )  # fmt: skip
             self.looked_at += looked_at
         self._last[group_key] = values[start[1:] - 1]

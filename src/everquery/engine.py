@@ -145,12 +145,12 @@ class Engine:
 
     def register(self, query: Query | Iterable[Query]) -> None:
         """Register a query, or several: all of them or, on an error, none."""
-        queries = [query] if isinstance(query, Query) else list(query)
+        queries = (query,) if isinstance(query, Query) else tuple(query)
         for each in queries:
-            if not isinstance(each, Query) or getattr(each, "kind", None) not in KINDS:
+            if not isinstance(each, Query) or type(each) is Query:
                 kinds = ", ".join(kind.spec.__name__ for kind in KINDS.values())
                 raise InvalidQueryError(f"{each!r} is no standing query; give one of {kinds}")
-        self._apply(Register(tuple(queries)))
+        self._apply(Register(queries))
 
     def register_table(
         self,

@@ -8,6 +8,9 @@
     │   ├── DuplicateQueryError               an id that is live already
     │   └── InvalidTableError                 a table of queries with bad rows; see ``errors``
     ├── UnknownQueryError       (KeyError)    no live query has this id
+    ├── UnknownStreamError      (KeyError)    the registry has no such stream
+    ├── RegistryError                         the registry can't be opened, read or written
+    │   └── RegistryBehindError               another writer came first; try again
     ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
     └── SnapshotError           (ValueError)  bytes that this engine can't restore
 """
@@ -56,6 +59,21 @@ class UnknownQueryError(EverqueryError, KeyError):
     def __str__(self) -> str:
         # KeyError would print the repr of the message.
         return str(self.args[0])
+
+
+class UnknownStreamError(EverqueryError, KeyError):
+    """The registry has no such stream."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class RegistryError(EverqueryError):
+    """The registry can't be opened, read or written."""
+
+
+class RegistryBehindError(RegistryError):
+    """Another writer came first; read its changes and try again."""
 
 
 class InvalidBatchError(EverqueryError, ValueError):

@@ -11,13 +11,19 @@ import pyarrow as pa
 
 from everquery.index.arrays import Array, Bytes, Int64s, Uint64s
 from everquery.index.jit import kernel
-from everquery.index.rows import Crossings, Matches, Outcome
+from everquery.index.rows import (
+    CODE_MASK,
+    PLACE_SHIFT,
+    SLOT_MASK,
+    SLOT_SHIFT,
+    Crossings,
+    Matches,
+    Outcome,
+)
 from everquery.kinds import KINDS
 from everquery.state.admission import Events, join_events
 from everquery.state.names import scramble
 from everquery.stream import Stream
-
-SLOT_MASK = 0xFFFFFFFF
 
 _SALT = np.uint64(0xD6E8FEB86659FD93)
 
@@ -34,7 +40,7 @@ def count_matches(position: Int64s, begin: int, ends: Int64s, counts: Int64s) ->
 def count_crossings(keys: Int64s, counts: Int64s) -> None:
     """Add each crossing to the count of its event."""
     for i in range(keys.size):
-        counts[(keys[i] >> 33) + 1] += 1
+        counts[(keys[i] >> PLACE_SHIFT + 1) + 1] += 1
 
 
 @kernel
@@ -61,14 +67,13 @@ def place_matches(
 
 
 @kernel
-def place_crossings(
-    found: Int64s, outcomes: Bytes, first_code: int, at: Int64s, keys: Int64s, codes: Bytes
-) -> None:
+def place_crossings(found: Int64s, first_code: int, at: Int64s, keys: Int64s, codes: Bytes) -> None:
     """Write each crossing to the next place of its event."""
     for i in range(found.size):
-        event = found[i] >> 33
-        keys[at[event]] = found[i]
-        codes[at[event]] = first_code + outcomes[i]
+        position = found[i] >> PLACE_SHIFT
+        event = position >> 1
+        keys[at[event]] = position << 32 | (found[i] >> SLOT_SHIFT & SLOT_MASK)
+        codes[at[event]] = first_code + (found[i] & CODE_MASK)
         at[event] += 1
 
 
@@ -192,7 +197,7 @@ def in_order(
         if isinstance(part, Matches):
             place_matches(position, part.slots, part.begin, part.ends, first_code, at, keys, codes)
         else:
-            place_crossings(part.keys, part.codes, first_code, at, keys, codes)
+            place_crossings(part.keys, first_code, at, keys, codes)
     sort_events(at[:-1], keys, codes)
     return Ordered(keys, codes)
 
@@ -273,7 +278,7 @@ def join_told(parts: Sequence[Told]) -> Told:
 def write_notices(told: Told, names: Names, outcomes: OutcomeTable, schema: pa.Schema) -> pa.Table:
     """Return the notices as a table."""
     ordered, row, events = told.ordered, told.row, told.events
-    slot = ordered.keys & SLOT_MASK
+    slot = ordered.keys & 0xFFFFFFFF
     ids = np.empty(2 * slot.size, np.uint64)
     write_ids(
         slot,

@@ -15,10 +15,9 @@ from everquery.errors import DuplicateQueryError, InvalidQueryError, UnknownQuer
 from everquery.index.arrays import NEW, SILENT, Array, Bools, Int32s, Int64s, Uint64s
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Merge
-from everquery.index.rows import NO_KEY, Crossings, Matches, Rows, Shape, Step, joined
+from everquery.index.rows import NO_KEY, PLACE_SHIFT, Crossings, Matches, Rows, Shape, Step, joined
 from everquery.kinds import KINDS
 from everquery.notices import (
-    SLOT_MASK,
     Names,
     OutcomeTable,
     Told,
@@ -329,11 +328,11 @@ class Shard:
         found: list[tuple[int, Matches | Crossings]] = []
         for kind, index in self.indexes.items():
             part = getattr(index, question)(events.key, events.values, self.catalog.flags)
-            if part is not None:
+            if part is not None and part.keys.size:
                 # The index gives rows; a position is twice the row, plus one.
-                position = (part.keys >> 32) * 2 + 1
-                keys = position << 32 | (part.keys & SLOT_MASK)
-                found.append((_OUTCOMES.first[kind], Crossings(keys, part.codes)))
+                position = (part.keys >> PLACE_SHIFT) * 2 + 1
+                keys = position << PLACE_SHIFT | (part.keys & ((1 << PLACE_SHIFT) - 1))
+                found.append((_OUTCOMES.first[kind], Crossings(keys)))
         if not found:
             return []
         ordered = in_order(len(events), np.empty(0, np.int64), found)

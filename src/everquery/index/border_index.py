@@ -21,7 +21,15 @@ from everquery.index.border_walk import EXPIRED
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
 from everquery.index.region_segments import RegionSegments
-from everquery.index.rows import Crossings, Matches, Outcome, Rows, Step
+from everquery.index.rows import (
+    SLOT_MASK,
+    SLOT_SHIFT,
+    Crossings,
+    Matches,
+    Outcome,
+    Rows,
+    Step,
+)
 
 DELTA_NS = 25.0  # a delta query visited and written out, measured (docs/architecture.md)
 
@@ -44,7 +52,6 @@ class BorderIndex(KindIndex):
         self.layers: Layers[RegionSegments] = Layers(RegionSegments.build)
         self._unannounced: list[RegionSegments] = []
         self._crossings: Int64s = np.empty(1 << 12, np.int64)
-        self._codes: Bytes = np.empty(1 << 12, np.uint8)
         self.visited = 0  # delta queries, for the paper's search efficiency
 
     def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
@@ -70,27 +77,25 @@ class BorderIndex(KindIndex):
         inside = np.concatenate(
             [part.inside(keys, values, flags, (mask, LIVE | NEW)) for part in segments]
         )
-        resumed = flags[inside & 0x7FFFFFFF] & RESUMED != 0
-        return Crossings(inside, np.where(resumed, _RESUMED, _REGISTERED).astype(np.uint8))
+        slots = inside >> SLOT_SHIFT & SLOT_MASK
+        codes: Int64s = np.where(flags[slots] & RESUMED, _RESUMED, _REGISTERED)
+        return Crossings(inside | codes)
 
     def expire(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
         """Return a leave for each box that an expired key was in."""
         inside = [part.inside(keys, values, flags, (LIVE_MASK, LIVE)) for part in self.layers]
         if not inside:
             return None
-        crossings = np.concatenate(inside)
-        return Crossings(crossings, np.full(crossings.size, EXPIRED, np.uint8))
+        return Crossings(np.concatenate(inside) | np.int64(EXPIRED))
 
     def process(self, step: Step) -> list[Matches | Crossings]:
         """Return what each event entered and left."""
         found: list[Matches | Crossings] = []
         for segment in self.layers:
-            self._crossings, self._codes, n, visited = segment.walk(
-                step, self._crossings, self._codes
-            )
+            self._crossings, n, visited = segment.walk(step, self._crossings)
             self.visited += visited
             if n:
-                found.append(Crossings(self._crossings[:n].copy(), self._codes[:n].copy()))
+                found.append(Crossings(self._crossings[:n].copy()))
         return found
 
     def explain(self, slot: int) -> Explained | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from everquery.index.arrays import Bytes, Floats, Int32s, Int64s, grow
 from everquery.index.jit import kernel, part
+from everquery.index.rows import PLACE_SHIFT, SLOT_SHIFT
 
 PLUS = 0
 MINUS = 1
@@ -164,9 +165,8 @@ def write_containing(
     flags: Bytes,
     wanted: tuple[int, int],
     crossings: Int64s,
-    codes: Bytes,
     n: int,
-) -> tuple[Int64s, Bytes, int]:
+) -> tuple[Int64s, int]:
     """Write a crossing for every row of a lane that contains the point, by a fresh search.
 
     When `comparing`, rows that contain the other point too are left out. Only slots whose flags
@@ -178,12 +178,12 @@ def write_containing(
         stays = comparing and first_outside(ends, row, points, 1 - which) == points.shape[1]
         if not stays and flags[slot[row]] & wanted[0] == wanted[1]:
             if n == crossings.size:
-                crossings, codes = grow(crossings), grow(codes)
-            crossings[n] = np.int64(place) << 32 | np.int64(slot[row])
-            codes[n] = code
+                crossings = grow(crossings)
+            at = np.int64(place) << PLACE_SHIFT | code
+            crossings[n] = at | np.int64(slot[row]) << SLOT_SHIFT
             n += 1
         row = next_containing(row + 1, end, ends, points, which, maxima, level_start)
-    return crossings, codes, n
+    return crossings, n
 
 
 @part
@@ -243,7 +243,6 @@ def write_deltas(
     wanted: tuple[int, int],
     all_live: bool,
     crossings: Int64s,
-    codes: Bytes,
     n: int,
 ) -> int:
     """Write what the delta queries between the old and the new positions mean: the cross-check.
@@ -263,20 +262,19 @@ def write_deltas(
             inner = NOW if entering else BEFORE
             value = points[inner, a]
             code = ENTER if entering else LEAVE
-            at = np.int64(place) << 32
+            at = np.int64(place) << PLACE_SHIFT | code
             first = min(old, new)
             last = max(old, new)
-            begin = n
             # The usual case first, once for each side: constants make it a quarter faster.
             if d == 1 and all_live and side == PLUS:
                 for delta in range(first, last):
                     row = np.uint64(order[PLUS, 0, np.uint64(delta)])
-                    crossings[np.uint64(n)] = at | np.int64(slot[row])
+                    crossings[np.uint64(n)] = at | np.int64(slot[row]) << SLOT_SHIFT
                     n += not ends[MINUS, 0, row] <= value
             elif d == 1 and all_live:
                 for delta in range(first, last):
                     row = np.uint64(order[MINUS, 0, np.uint64(delta)])
-                    crossings[np.uint64(n)] = at | np.int64(slot[row])
+                    crossings[np.uint64(n)] = at | np.int64(slot[row]) << SLOT_SHIFT
                     n += ends[PLUS, 0, row] <= value
             else:
                 for delta in range(first, last):
@@ -291,10 +289,8 @@ def write_deltas(
                             counts &= not ends[MINUS, b, row] <= points[1 - inner, b]
                     if not all_live:
                         counts &= flags[slot[row]] & wanted[0] == wanted[1]
-                    crossings[n] = at | np.int64(slot[row])
+                    crossings[n] = at | np.int64(slot[row]) << SLOT_SHIFT
                     n += counts
-            for i in range(begin, n):
-                codes[i] = code
     return n
 
 
@@ -340,9 +336,8 @@ def walk_borders(
     wanted: tuple[int, int],
     all_live: bool,
     crossings: Int64s,
-    codes: Bytes,
     n: int,
-) -> tuple[Int64s, Bytes, int, int]:
+) -> tuple[Int64s, int, int]:
     """Walk every key from its last position to each new value, and write the borders crossed.
 
     Cost: a comparison an event and attribute; a delta query for each list entry passed. A key's
@@ -359,13 +354,13 @@ def walk_borders(
     maxima, level_start : the pyramid over the first attribute's upper ends, where its levels begin
     wanted, all_live : only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count;
         all of them do if `all_live`
-    crossings, codes, n : where ``position << 32 | slot`` and what happened go, and how many stand
+    crossings, n : where position, slot and what happened go (see `PLACE_SHIFT`), and how many stand
         there (an argument, because Numba would compile the callee anew for a literal); larger
         copies are returned where they are too small
 
     Returns
     -------
-    crossings, codes, how many of them are written, how many delta queries were visited
+    crossings, how many of them are written, how many delta queries were visited
     """
     group_key, group_start, place, values = events
     keyed = lane_key[0] >= 0
@@ -415,25 +410,25 @@ def walk_borders(
                 # then what it is in. One call in a loop: each call compiles for half a second.
                 for turn in range(0 if known else 1, 2):
                     expired = 1 if turn == 0 and fresh[at] else 0
-                    crossings, codes, n = write_containing(
+                    crossings, n = write_containing(
                         points, turn, not first_sight, begin, end, place[at] - expired,
                         ENTER if turn == 1 else LEAVE + expired,
                         ends, order, slot, maxima, level_start, flags, wanted,
-                        crossings, codes, n,
+                        crossings, n,
                     )  # fmt: skip
                 visited += around
             else:
                 visited += passed
                 while n + passed >= crossings.size:
-                    crossings, codes = grow(crossings), grow(codes)
+                    crossings = grow(crossings)
                 n = write_deltas(
                     points, moved, place[at], ends, order, slot, flags, wanted, all_live,
-                    crossings, codes, n,
+                    crossings, n,
                 )  # fmt: skip
             known = True
             for a in range(d):
                 points[BEFORE, a] = points[NOW, a]
-    return crossings, codes, n, visited
+    return crossings, n, visited
 
 
 @kernel
@@ -451,10 +446,9 @@ def write_inside(
     flags: Bytes,
     wanted: tuple[int, int],
     crossings: Int64s,
-    codes: Bytes,
     n: int,
-) -> tuple[Int64s, Bytes, int]:
-    """Write ``place << 32 | slot`` for every box that a key is inside of now.
+) -> tuple[Int64s, int]:
+    """Write a crossing at its place for every box that a key is inside of now.
 
     Parameters
     ----------
@@ -474,8 +468,8 @@ def write_inside(
                 continue
         for a in range(attributes.size):
             points[NOW, a] = values[attributes[a], place]
-        crossings, codes, n = write_containing(
+        crossings, n = write_containing(
             points, NOW, False, lane_start[lane], lane_start[lane + 1], place, ENTER,
-            ends, order, slot, maxima, level_start, flags, wanted, crossings, codes, n,
+            ends, order, slot, maxima, level_start, flags, wanted, crossings, n,
         )  # fmt: skip
-    return crossings, codes, n
+    return crossings, n

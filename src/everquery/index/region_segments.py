@@ -95,7 +95,7 @@ class RegionSegments:
         """Return the same with other slots, given by the present ones."""
         return replace(self, rows=self.rows.renumbered(slots))
 
-    def walk(self, step: Step, crossings: Int64s, codes: Bytes) -> tuple[Int64s, Bytes, int, int]:
+    def walk(self, step: Step, crossings: Int64s) -> tuple[Int64s, int, int]:
         """Return what `walk_borders` writes for a batch."""
         if not self.rows.shape.keyed and self.positions[0].shape[-1] < step.seen.size:
             self.positions[0] = resized(self.positions[0], step.seen.size, UNKNOWN)
@@ -111,15 +111,13 @@ class RegionSegments:
             (LIVE_MASK, LIVE),
             step.all_live,
             crossings,
-            codes,
             0,
         )
 
     def inside(self, keys: Int32s, values: Floats, flags: Bytes, wanted: tuple[int, int]) -> Int64s:
         """Return the crossings that `write_inside` writes."""
-        crossings, codes = np.empty(64, np.int64), np.empty(64, np.uint8)
-        crossings, _, n = write_inside(
-            keys, values, *self._lists(), flags, wanted, crossings, codes, 0
+        crossings, n = write_inside(
+            keys, values, *self._lists(), flags, wanted, np.empty(64, np.int64), 0
         )
         return crossings[:n]
 

@@ -126,20 +126,19 @@ class Matches:
     ends: Int64s
 
 
+# A crossing is one number: its position, the slot, and what happened (a place in the kind's list of
+# outcomes). A batch may have 2**28 events, a shard 2**31 slots, and a kind 8 outcomes.
+SLOT_SHIFT = 3
+PLACE_SHIFT = 34
+CODE_MASK = (1 << SLOT_SHIFT) - 1
+SLOT_MASK = (1 << (PLACE_SHIFT - SLOT_SHIFT)) - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Crossings:
-    """What happened to which queries, at which places.
-
-    Attributes
-    ----------
-    keys : int64
-        ``position << 32 | slot``
-    codes : uint8
-        Places in the kind's list of outcomes.
-    """
+    """What happened to which queries, at which positions; see `PLACE_SHIFT`."""
 
     keys: Int64s
-    codes: Bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,19 @@ class QueryBlock:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def slice(self, begin: int, end: int) -> QueryBlock:
+        """Return the rows from `begin` to before `end`."""
+        return QueryBlock(
+            kind=self.kind,
+            row=self.row[begin:end],
+            ids=self.ids[begin:end],
+            keys=None if self.keys is None else self.keys[begin:end],
+            attributes=self.attributes,
+            low=np.ascontiguousarray(self.low[:, begin:end]),
+            high=np.ascontiguousarray(self.high[:, begin:end]),
+            options={name: values[begin:end] for name, values in self.options.items()},
+        )
+
 
 def check_fit(query: Query, stream: Stream) -> None:
     """Raise `InvalidQueryError` if a query does not fit the stream."""

@@ -360,7 +360,7 @@ class Admission:
             previous,
         )
         member, fresh = member[:kept], fresh[:kept]
-        rejected = events.take(np.flatnonzero(late)) if kept < n else events.take(np.arange(0))
+        rejected = events.take(np.flatnonzero(late)) if kept < n else self.no_events()
         grouped = Grouped(
             group_key, start, 2 * member + 1, np.ascontiguousarray(events.values[:, member])
         )

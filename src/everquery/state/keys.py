@@ -12,6 +12,7 @@ from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, resized
 from everquery.queries.spec import Key
 from everquery.state.names import ABSENT, NameTable, encode
 
+_STRING, _INTEGER = pa.string(), pa.int64()
 _COLUMNS = ("seen", "next_seq", "last_time", "last")
 
 
@@ -76,7 +77,9 @@ class KeyTable:
 
     def check_query_key(self, key: Key) -> None:
         """Raise if a query's key is of another type than the stream's keys; fix the type if new."""
-        self._expect(pa.string() if isinstance(key, str) else pa.int64(), InvalidQueryError)
+        kind = _STRING if isinstance(key, str) else _INTEGER
+        if self.type is not kind:
+            self._expect(kind, InvalidQueryError)
 
     def find(self, key: Key) -> int:
         """Return the number of a key, or -1."""
@@ -140,4 +143,4 @@ class KeyTable:
 
 def _family(kind: pa.DataType) -> pa.DataType:
     """Return the type that keys of this type are kept as."""
-    return pa.int64() if pa.types.is_integer(kind) else pa.string()
+    return _INTEGER if pa.types.is_integer(kind) else _STRING

@@ -200,6 +200,7 @@ class NameTable:
         self._heap: Bytes = np.empty(512, np.uint8)
         self.hashes: Uint64s = np.empty(32, np.uint64)
         self._count = 0
+        self._one = np.zeros(2, np.int64), np.empty(1, np.int32)  # for one name at a time
 
     def __len__(self) -> int:
         return self._count
@@ -213,8 +214,12 @@ class NameTable:
     def find_one(self, name: str) -> int:
         """Return the number of a name, or `ABSENT`; without the cost of an Arrow array."""
         data = np.frombuffer(name.encode(), np.uint8)
-        out = np.empty(1, np.int32)
-        self._run(Encoded(data, np.array([0, data.size]), _ONE_VALID), 0, False, False, out)
+        starts, out = self._one
+        starts[1] = data.size
+        intern_names(
+            data, starts, _ONE_VALID, 0, False, False,
+            self._table, self.hashes, self._offsets, self._heap, self._count, out,
+        )  # fmt: skip
         return int(out[0])
 
     def add(self, names: Encoded, *, renew: bool = False) -> Int32s:

@@ -10,7 +10,16 @@ import everquery as eq
 from everquery.index.arrays import LIVE
 from everquery.index.border_walk import ENTER, LEAVE
 from everquery.index.region_segments import RegionSegments, pyramid_levels
-from everquery.index.rows import Grouped, Rows, Shape, Step
+from everquery.index.rows import (
+    CODE_MASK,
+    PLACE_SHIFT,
+    SLOT_MASK,
+    SLOT_SHIFT,
+    Grouped,
+    Rows,
+    Shape,
+    Step,
+)
 
 
 def figure_2() -> list[dict[str, tuple[float, float]]]:
@@ -78,10 +87,10 @@ def walk_all(segment: RegionSegments, points, keys, n_keys, flags):
         flags,
         bool((flags == LIVE).all()),
     )
-    crossings, codes, n, _ = segment.walk(step, np.empty(4, np.int64), np.empty(4, np.uint8))
+    crossings, n, _ = segment.walk(step, np.empty(4, np.int64))
     return {
-        (int(key >> 33), int(key & 0xFFFFFFFF)): int(code)
-        for key, code in zip(crossings[:n], codes[:n], strict=True)
+        (int(key >> PLACE_SHIFT + 1), int(key >> SLOT_SHIFT & SLOT_MASK)): int(key & CODE_MASK)
+        for key in crossings[:n]
     }
 
 

@@ -1,0 +1,154 @@
+"""Changes as bytes: what a row of the log holds.
+
+A few queries are JSON, as a user wrote them; many are columns in Arrow's format.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+
+from everquery.errors import RegistryError
+from everquery.queries import Interval, Query
+from everquery.queries.block import QueryBlock
+from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
+from everquery.stream import Stream
+
+CHUNK = 131_072  # queries in a row of the log
+
+_BY_IDS: dict[str, type[Deregister | Pause | Resume]] = {
+    "deregister": Deregister,
+    "pause": Pause,
+    "resume": Resume,
+}
+
+
+def encode_change(change: Change, stream: Stream) -> Iterator[tuple[str, int, bytes]]:
+    """Yield the rows of the log that hold a change: operation, how many queries, payload."""
+    match change:
+        case Register():
+            if change.queries:
+                rows = [_spec_as_json(query) for query in change.queries]
+                yield "register", len(rows), json.dumps(rows).encode()
+        case RegisterBlocks():
+            for blocks in _chunks(change.blocks):
+                size = sum(len(block) for block in blocks)
+                yield "register blocks", size, _pack([_block_bytes(b, stream) for b in blocks])
+        case Deregister() | Pause() | Resume():
+            operation = next(name for name, kind in _BY_IDS.items() if isinstance(change, kind))
+            ids = change.ids.to_pylist()
+            if ids:
+                yield operation, len(ids), json.dumps(ids).encode()
+
+
+def decode_change(
+    operation: str, payload: bytes, stream: Stream, kinds: dict[str, type[Query]]
+) -> Change:
+    """Return the change of a row of the log."""
+    if operation == "register":
+        return Register(tuple(_spec_of_json(row, kinds) for row in json.loads(payload)))
+    if operation == "register blocks":
+        return RegisterBlocks(tuple(_block_of_bytes(part, stream) for part in _unpack(payload)))
+    if operation in _BY_IDS:
+        return _BY_IDS[operation](pa.array(json.loads(payload), pa.string()))
+    raise RegistryError(
+        f"the registry holds a change {operation!r} that this everquery does not know; upgrade it"
+    )
+
+
+def _spec_as_json(query: Query) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "kind": query.kind,
+        "id": query.id,
+        "box": {name: [end.lo, end.hi, end.closed] for name, end in query.box.items()},
+    }
+    for name in ("key", "owner", *query.options):
+        if getattr(query, name) is not None:
+            spec[name] = getattr(query, name)
+    if query.labels:
+        spec["labels"] = dict(query.labels)
+    return spec
+
+
+def _spec_of_json(spec: dict[str, Any], kinds: dict[str, type[Query]]) -> Query:
+    kind = kinds.get(spec.pop("kind"))
+    if kind is None:
+        raise RegistryError("the registry holds a kind of query that this everquery lacks; upgrade")
+    box = {name: Interval(*ends) for name, ends in spec.pop("box").items()}
+    return kind(spec.pop("id"), box, **spec)
+
+
+def _chunks(blocks: tuple[QueryBlock, ...]) -> Iterator[list[QueryBlock]]:
+    """Yield blocks cut so that each list holds a run of rows of at most `CHUNK`."""
+    last = max((int(block.row[-1]) for block in blocks), default=-1)
+    for first in range(0, last + 1, CHUNK):
+        cut = []
+        for block in blocks:
+            begin, end = np.searchsorted(block.row, [first, first + CHUNK])
+            if end > begin:
+                cut.append(block.slice(int(begin), int(end)))
+        if cut:
+            yield cut
+
+
+def _block_bytes(block: QueryBlock, stream: Stream) -> bytes:
+    columns: dict[str, Any] = {"row": block.row, "id": block.ids}
+    if block.keys is not None:
+        columns["key"] = block.keys
+    for i, attribute in enumerate(block.attributes):
+        columns[f"{attribute}.low"] = block.low[i]
+        columns[f"{attribute}.high"] = block.high[i]
+    columns.update({f"option.{name}": values for name, values in block.options.items()})
+    names = [stream.attributes[a] for a in block.attributes]
+    meta = {"kind": block.kind, "attributes": json.dumps(names)}
+    table = pa.table(columns).replace_schema_metadata(meta)
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def _block_of_bytes(data: bytes, stream: Stream) -> QueryBlock:
+    with pa.ipc.open_stream(data) as reader:
+        table = reader.read_all().combine_chunks()
+    meta = table.schema.metadata
+    names = json.loads(meta[b"attributes"])
+    attributes = tuple(stream.attributes.index(name) for name in names)
+    columns = {name: table.column(name).chunk(0) for name in table.column_names}
+    stored = [name.removesuffix(".low") for name in columns if name.endswith(".low")]
+    return QueryBlock(
+        kind=meta[b"kind"].decode(),
+        row=np.asarray(columns["row"]),
+        ids=columns["id"],
+        keys=columns.get("key"),
+        attributes=attributes,
+        low=np.stack([np.asarray(columns[f"{a}.low"]) for a in stored]),
+        high=np.stack([np.asarray(columns[f"{a}.high"]) for a in stored]),
+        options={
+            name.removeprefix("option."): np.asarray(values)
+            for name, values in columns.items()
+            if name.startswith("option.")
+        },
+    )
+
+
+def _pack(parts: list[bytes]) -> bytes:
+    sizes = struct.pack(f"<I{len(parts)}Q", len(parts), *(len(part) for part in parts))
+    return b"".join((sizes, *parts))
+
+
+def _unpack(payload: bytes) -> Iterator[bytes]:
+    (count,) = struct.unpack_from("<I", payload)
+    sizes = struct.unpack_from(f"<{count}Q", payload, 4)
+    at = 4 + 8 * count
+    for size in sizes:
+        yield payload[at : at + size]
+        at += size

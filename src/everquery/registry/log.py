@@ -1,0 +1,348 @@
+"""The registry: an append-only log of query changes in a SQL database.
+
+The position in a stream's log is the version of its query set: one for each query that a change
+names, without gaps. A writer says at which position it stands, and its change is taken only if no
+other writer came before it: the row of the stream in ``everquery_streams`` is the lock that orders
+them. Readers read what is committed, from any position, while writers write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.engine import Engine as Database
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from everquery.errors import (
+    InvalidStreamError,
+    RegistryBehindError,
+    RegistryError,
+    UnknownStreamError,
+)
+from everquery.queries import Query
+from everquery.queries.changes import Change
+from everquery.registry.codec import decode_change, encode_change
+from everquery.registry.definitions import stream_as_json, stream_of_json
+from everquery.stream import Stream
+
+VERSION = 1
+BUSY_SECONDS = 30
+
+_tables = MetaData()
+_meta = Table(
+    "everquery_meta", _tables, Column("name", String(64), primary_key=True), Column("value", Text)
+)
+_streams = Table(
+    "everquery_streams",
+    _tables,
+    Column("name", String(255), primary_key=True),
+    Column("definition", Text, nullable=False),
+    Column("head", BigInteger, nullable=False),
+    Column("base", BigInteger, nullable=False),
+)
+_changes = Table(
+    "everquery_changes",
+    _tables,
+    Column("stream", String(255), primary_key=True),
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+    Column("operation", String(32), nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+# What the log held up to a stream's `base`, without what is gone: the result of a compaction.
+_bases = Table(
+    "everquery_bases",
+    _tables,
+    Column("stream", String(255), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("operation", String(32), nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+
+_ADVANCE = text(
+    "UPDATE everquery_streams SET head = head + :count WHERE name = :name AND head = :head"
+)
+_HEAD = text("SELECT head FROM everquery_streams WHERE name = :name")
+_READ = text(
+    "SELECT first, count, operation, payload FROM everquery_changes"
+    " WHERE stream = :name AND first >= :start ORDER BY first"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A change in the log.
+
+    Attributes
+    ----------
+    position : int
+        The version of the query set before it.
+    count : int
+        How many queries it names; the next change is that much further.
+    change : Change
+    """
+
+    position: int
+    count: int
+    change: Change
+
+
+class Registry:
+    """Streams and the logs of their queries, in a database.
+
+    Parameters
+    ----------
+    url : str
+        A SQLAlchemy URL: ``sqlite:///queries.db``, ``postgresql+psycopg://user@host/database``.
+    kinds : mapping from name to spec
+        The kinds of query that may be in the log.
+    """
+
+    def __init__(self, url: str, kinds: dict[str, type[Query]]) -> None:
+        self._kinds = kinds
+        try:
+            address = make_url(url)
+            self._shown = address.render_as_string(hide_password=True)
+            if address.drivername == "postgresql":
+                address = address.set(drivername="postgresql+psycopg")
+            self._database = create_engine(address)
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+            raise RegistryError(
+                f"can't open the registry: {_first_line(error)};"
+                " give a URL such as sqlite:///queries.db or postgresql://user@host/database"
+                " (pip install 'everquery[postgres]')"
+            ) from None
+        self._sqlite = self._database.dialect.name == "sqlite"
+        if self._sqlite:
+            _prepare_sqlite(self._database)
+        self._open()
+
+    def __repr__(self) -> str:
+        return f"Registry({self._shown!r})"
+
+    def close(self) -> None:
+        """Give up all connections."""
+        self._database.dispose()
+
+    # -- streams ------------------------------------------------------------------------------
+
+    def streams(self) -> dict[str, Stream]:
+        """Return all streams by name."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                select(_streams.c.name, _streams.c.definition).order_by(_streams.c.name)
+            )
+            return {row.name: stream_of_json(row.definition) for row in rows}
+
+    def stream(self, name: str | None = None) -> Stream:
+        """Return a stream; the only one if no name is given."""
+        streams = self.streams()
+        if name is None and len(streams) == 1:
+            return next(iter(streams.values()))
+        if name not in streams:
+            known = ", ".join(map(repr, streams)) or "none"
+            asked = "several streams; name one" if name is None else f"no stream {name!r}"
+            raise UnknownStreamError(f"{self._shown} has {asked} (it has {known})")
+        return streams[name]
+
+    def create_stream(self, stream: Stream) -> None:
+        """Add a stream; one that is there already must be the same."""
+        definition = stream_as_json(stream)
+        with self._writing() as connection:
+            known = connection.execute(
+                select(_streams.c.definition).where(_streams.c.name == stream.name)
+            ).scalar()
+            if known is None:
+                row = {"name": stream.name, "definition": definition, "head": 0, "base": 0}
+                connection.execute(insert(_streams).values(**row))
+            elif stream_of_json(known) != stream:
+                raise InvalidStreamError(
+                    f"{self._shown} has another stream {stream.name!r}: {stream_of_json(known)};"
+                    f" here it is {stream}. Choose another name"
+                )
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def head(self, name: str) -> int:
+        """Return the position behind the last change of a stream."""
+        with self._reading() as connection:
+            return _known(connection.execute(_HEAD, {"name": name}).scalar(), name)
+
+    def append(self, stream: Stream, change: Change, *, head: int) -> int:
+        """Write a change in one transaction; return the position behind it.
+
+        Raises
+        ------
+        RegistryBehindError
+            If other changes have come since position `head`; nothing is written then.
+        """
+        at = head
+        with self._writing() as connection:
+            for operation, count, payload in encode_change(change, stream):
+                step = {"name": stream.name, "head": at, "count": count}
+                if connection.execute(_ADVANCE, step).rowcount != 1:
+                    raise RegistryBehindError(f"position {at} of {stream.name!r} is taken")
+                row = {
+                    "stream": stream.name,
+                    "first": at,
+                    "count": count,
+                    "operation": operation,
+                    "payload": payload,
+                }
+                connection.execute(insert(_changes), row)
+                at += count
+        return at
+
+    def read(self, stream: Stream, start: int) -> Iterator[Entry]:
+        """Yield the changes from a position on; it must be one at which a change begins.
+
+        Raises
+        ------
+        RegistryError
+            If the log before some later position has been compacted away.
+        """
+        with self._reading() as connection:
+            base = connection.execute(
+                select(_streams.c.base).where(_streams.c.name == stream.name)
+            ).scalar()
+            if start < _known(base, stream.name):
+                if start:
+                    raise RegistryError(
+                        f"the log of {stream.name!r} has been compacted up to position {base};"
+                        f" position {start} is gone. Start again from position 0"
+                    )
+                yield from self._read_base(connection, stream, int(base or 0))
+                start = int(base or 0)
+            rows = connection.execute(_READ, {"name": stream.name, "start": start})
+            for first, count, operation, payload in rows:
+                change = decode_change(operation, bytes(payload), stream, self._kinds)
+                yield Entry(first, count, change)
+
+    def compact(self, stream: Stream, changes: Sequence[Change], *, head: int) -> None:
+        """Replace the log up to a position by changes that lead to the same query set."""
+        with self._writing() as connection:
+            name = {"name": stream.name}
+            if connection.execute(_HEAD, name).scalar() != head:
+                raise RegistryBehindError(f"position {head} of {stream.name!r} is not the last")
+            connection.execute(text("DELETE FROM everquery_bases WHERE stream = :name"), name)
+            rows = (row for change in changes for row in encode_change(change, stream))
+            for number, (operation, _, payload) in enumerate(rows):
+                row = {
+                    "stream": stream.name,
+                    "number": number,
+                    "operation": operation,
+                    "payload": payload,
+                }
+                connection.execute(insert(_bases), row)
+            connection.execute(text("DELETE FROM everquery_changes WHERE stream = :name"), name)
+            connection.execute(
+                text("UPDATE everquery_streams SET base = head WHERE name = :name"), name
+            )
+
+    def _read_base(self, connection: Connection, stream: Stream, base: int) -> Iterator[Entry]:
+        """Yield the compacted changes; together they lead to the position `base`."""
+        rows = connection.execute(
+            select(_bases.c.operation, _bases.c.payload)
+            .where(_bases.c.stream == stream.name)
+            .order_by(_bases.c.number)
+        )
+        for operation, payload in rows:
+            change = decode_change(operation, bytes(payload), stream, self._kinds)
+            yield Entry(base, 0, change)
+
+    # -- the database -------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Make the tables, or check that they are of a version that we know."""
+        with self._writing() as connection:
+            _tables.create_all(connection)
+            version = connection.execute(
+                select(_meta.c.value).where(_meta.c.name == "version")
+            ).scalar()
+            if version is None:
+                if inspect(connection).has_table(_meta.name):
+                    connection.execute(insert(_meta).values(name="version", value=str(VERSION)))
+            elif int(version) > VERSION:
+                raise RegistryError(
+                    f"{self._shown} has version {version}, and this everquery knows up to"
+                    f" {VERSION}; upgrade everquery"
+                )
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._explained(), self._database.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._explained(), self._database.connect() as connection:
+            connection = connection.execution_options(everquery_writes=True)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn the database's errors into ours: one line, without password."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise RegistryError(
+                f"the registry {self._shown} does not answer as it should:"
+                f" {_first_line(error.orig or error)}. Nothing of this change is written"
+            ) from error
+        except SQLAlchemyError as error:
+            raise RegistryError(f"the registry {self._shown}: {_first_line(error)}") from error
+
+
+def _known(value: int | None, name: str) -> int:
+    if value is None:
+        raise UnknownStreamError(f"the registry has no stream {name!r}; create it first")
+    return int(value)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _prepare_sqlite(database: Database) -> None:
+    """Let readers read while one writer writes, and writers wait for each other.
+
+    Commits survive a crash of the process at once, and a loss of power with the next checkpoint
+    (``synchronous=NORMAL`` in WAL mode).
+    """
+
+    @event.listens_for(database, "connect")
+    def on_connect(connection: object, _record: object) -> None:
+        connection.isolation_level = None  # type: ignore[attr-defined]  # we say BEGIN ourselves
+        cursor = connection.cursor()  # type: ignore[attr-defined]
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = NORMAL")
+        cursor.close()
+
+    @event.listens_for(database, "begin")
+    def on_begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("everquery_writes")
+        # A writer takes the lock at once: one that reads first and then writes may have to fail.
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
