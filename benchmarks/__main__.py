@@ -23,7 +23,7 @@ from benchmarks import (
 )
 from benchmarks.findings import Findings, Record
 from benchmarks.harness import ROOT, Scale, one_core, provenance
-from benchmarks.report import write_report
+from benchmarks.report import write_report, write_summary
 
 SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
     module.NAME: module.run
@@ -104,6 +104,8 @@ def main() -> None:
             failed.append(name)
     places.report.parent.mkdir(parents=True, exist_ok=True)
     write_report(places.results, places.report, places.plots)
+    if places.report.parent == ROOT / "docs":
+        write_summary(places.results, ROOT / "README.md")
     print(f"results, {places.report.name} and plots: {places.report.parent}")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")

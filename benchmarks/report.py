@@ -26,6 +26,33 @@ TITLES = {
     "cold_start": "First notice of a fresh process",
     "cei_figures": "Range queries: cei-index Figures 14 to 19",
 }
+MARK, END_MARK = "<!-- measured: written by python -m benchmarks -->", "<!-- /measured -->"
+_BORDER = "Border, 1,000,000 key-filtered queries, FL = 0.01%: `process`"
+_RANGE = "Range, one attribute: search"
+SUMMARY = {
+    "events through 1,000,000 border queries on 2,000 keys": f"{_BORDER}, string keys",
+    "the same with dictionary-encoded keys": f"{_BORDER}, dictionary keys",
+    "event rate while 10,000 queries a second are registered": (
+        "Border: event rate with 10,000 registrations a second, all cores"
+    ),
+    "registering a table of 1,000,000 border queries": (
+        "`register_table` of 1,000,000 border queries, index included"
+    ),
+    "resident memory of a border query, without its id": (
+        "Resident memory a border query, without the ids"
+    ),
+    "finding the ranges around a value among 100,000 (9.6 matches)": (
+        f"{_RANGE} (HINT in C++: 576 ns)"
+    ),
+    "against ncls": f"{_RANGE} against ncls",
+    "against superintervals": f"{_RANGE} against superintervals",
+    "against rtree, 100,000 squares": (
+        "Range, two attributes, 100,000 squares: search against rtree"
+    ),
+    "first notice of a fresh process, compilation included": (
+        "First notice of a fresh process, empty cache, compilation included"
+    ),
+}
 INTRO = """\
 # Benchmarks
 
@@ -51,6 +78,19 @@ def write_report(results: Path, report: Path, plots: Path) -> None:
     for record in records:
         lines += _section(record, folder)
     report.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def write_summary(results: Path, readme: Path) -> None:
+    """Put the measured numbers into the README, between its two marks."""
+    checks = [
+        check for path in results.glob("*.json") for check in Record.read(path).findings.checks
+    ]
+    measured = {check.what: f"{_number(check.measured)} {check.unit}" for check in checks}
+    rows = [[what, measured[figure]] for what, figure in SUMMARY.items() if figure in measured]
+    head, _, rest = readme.read_text(encoding="utf-8").partition(MARK)
+    _, _, tail = rest.partition(END_MARK)
+    table = "\n".join(_grid(["", "measured"], rows)).strip()
+    readme.write_text(f"{head}{MARK}\n{table}\n{END_MARK}{tail}", encoding="utf-8")
 
 
 def _provenance(records: Sequence[Record]) -> list[str]:
