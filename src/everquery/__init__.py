@@ -6,7 +6,7 @@
 >>> engine.register(eq.Range("cheap", {"price": (0, 10)}))
 """
 
-from everquery.engine import Engine, Explanation, Registered
+from everquery.engine import Engine, Explanation, Registered, open_engine
 from everquery.errors import (
     DuplicateQueryError,
     EverqueryError,
@@ -14,11 +14,16 @@ from everquery.errors import (
     InvalidQueryError,
     InvalidStreamError,
     InvalidTableError,
+    RegistryError,
     SnapshotError,
     UnknownQueryError,
+    UnknownStreamError,
 )
 from everquery.queries import Border, Box, Interval, Query, Range
+from everquery.registry import Registry
 from everquery.stream import Stream
+
+open = open_engine  # noqa: A001 - `eq.open(url)` reads well, and nobody imports * from here
 
 __all__ = [
     "Border",
@@ -35,7 +40,11 @@ __all__ = [
     "Query",
     "Range",
     "Registered",
+    "Registry",
+    "RegistryError",
     "SnapshotError",
     "Stream",
     "UnknownQueryError",
+    "UnknownStreamError",
+    "open",
 ]

@@ -13,7 +13,12 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from everquery.errors import InvalidQueryError
+from everquery.errors import (
+    InvalidQueryError,
+    InvalidStreamError,
+    RegistryBehindError,
+    UnknownQueryError,
+)
 from everquery.index.arrays import PAUSED
 from everquery.kinds import KINDS
 from everquery.memory import release_freed_memory
@@ -28,6 +33,7 @@ from everquery.queries.changes import (
 )
 from everquery.queries.spec import Key
 from everquery.queries.table import check_table
+from everquery.registry import Registry
 from everquery.shard import DueMerge, Shard
 from everquery.state.names import NameTable, encode
 from everquery.stream import Stream
@@ -96,7 +102,12 @@ class Engine:
 
     Parameters
     ----------
-    stream : Stream
+    stream : Stream or str
+        With a registry, the name of a stream in it is enough.
+    registry : str or Registry, optional
+        Where queries outlive the process: a URL such as ``sqlite:///queries.db`` or
+        ``postgresql://user@host/database``. What other processes register is live here after the
+        next `process` or `refresh`.
 
     Examples
     --------
@@ -110,12 +121,22 @@ class Engine:
      {'query_id': 'band', 'event': 'leave', 'key': 'IBM', 'seq': 1}]
     """
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._shard = Shard(stream)
+    def __init__(self, stream: Stream | str, *, registry: str | Registry | None = None) -> None:
+        self._registry = open_registry(registry) if isinstance(registry, str) else registry
+        if isinstance(stream, Stream):
+            self._stream = stream
+            if self._registry is not None:
+                self._registry.create_stream(stream)
+        elif self._registry is not None:
+            self._stream = self._registry.stream(stream)
+        else:
+            raise InvalidStreamError(f"{stream!r} is no stream; without a registry give a Stream")
+        self._shard = Shard(self._stream)
+        self._position = 0
         self._lock = RLock()
         self._merger: ThreadPoolExecutor | None = None
         self._merging: tuple[DueMerge, Future[Any]] | None = None
+        self.refresh()
 
     @property
     def stream(self) -> Stream:
@@ -140,6 +161,41 @@ class Engine:
                 self._merger.shutdown()
                 self._install_merged()
                 self._merger = None
+
+    # -- the registry -------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """The version of the query set: how far the registry's log has been followed."""
+        return self._position
+
+    def refresh(self) -> int:
+        """Follow the registry's log to its end; return how many queries its changes name."""
+        if self._registry is None:
+            return 0
+        with self._lock:
+            before = self._position
+            if self._registry.head(self._stream.name) > before:
+                for entry in self._registry.read(self._stream, before):
+                    self._shard.apply(entry.change)
+                    self._position = entry.position + entry.count
+                self._shard.settle()
+            return self._position - before
+
+    def compact_registry(self) -> None:
+        """Replace the registry's log by the queries that are live: reopening takes less time."""
+        if self._registry is None:
+            return
+        with self._lock:
+            while True:
+                self.refresh()
+                blocks = tuple(block.in_order() for block, _ in self._shard.blocks())
+                changes: list[Change] = [RegisterBlocks(blocks), Pause(self._shard.paused_ids())]
+                try:
+                    self._registry.compact(self._stream, changes, head=self._position)
+                except RegistryBehindError:
+                    continue
+                return
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -182,6 +238,7 @@ class Engine:
         if on_error not in ("raise", "skip"):
             raise InvalidQueryError(f"on_error is {on_error!r}; it takes 'raise' or 'skip'")
         with self._lock:
+            self.refresh()
             checked = check_table(
                 table,
                 KINDS[kind].spec,
@@ -244,6 +301,7 @@ class Engine:
     def process(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
         """Take in a batch of events, and return the notices."""
         with self._lock:
+            self.refresh()
             self._install_merged()
             self._shard.compact()
             notices = self._shard.process(batch)
@@ -311,20 +369,38 @@ class Engine:
     def snapshot(self) -> bytes:
         """Return queries and state as bytes, for `restore`."""
         with self._lock:
-            return self._shard.snapshot()
+            return self._shard.snapshot(self._position)
 
     def restore(self, snapshot: bytes) -> None:
         """Become the engine that a snapshot was taken of; on an error, stay as it is."""
-        restored = Shard.restore(self._stream, snapshot)
+        restored, position = Shard.restore(self._stream, snapshot)
         with self._lock:
             self._merging = None
             self._shard = restored
+            self._position = position
 
     # -- upkeep -------------------------------------------------------------------------------
 
     def _apply(self, change: Change) -> None:
         with self._lock:
-            self._shard.apply(change)
+            if self._registry is None:
+                self._shard.apply(change)
+                return
+            while True:
+                try:
+                    self._shard.check(change)
+                except (InvalidQueryError, UnknownQueryError):
+                    if not self.refresh():  # so it is not because we are behind
+                        raise
+                    continue
+                try:
+                    end = self._registry.append(self._stream, change, head=self._position)
+                except RegistryBehindError:
+                    self.refresh()
+                    continue
+                self._shard.apply(change)
+                self._position = end
+                return
 
     def _install_merged(self) -> None:
         """Put a merge that is done in its place."""
@@ -342,6 +418,25 @@ class Engine:
             if self._merger is None:
                 self._merger = ThreadPoolExecutor(1, thread_name_prefix="everquery-merge")
             self._merging = due, self._merger.submit(due.run)
+
+
+def open_registry(url: str) -> Registry:
+    """Return the registry at a URL."""
+    return Registry(url, {name: kind.spec for name, kind in KINDS.items()})
+
+
+def open_engine(url: str, stream: str | None = None) -> Engine:
+    """Return an engine on a registry that exists; the stream's name is needed if it has several.
+
+    Examples
+    --------
+    >>> import everquery as eq
+    >>> engine = eq.Engine(eq.Stream("t", attributes=["x"]), registry="sqlite://")
+    >>> engine.stream.name
+    't'
+    """
+    registry = open_registry(url)
+    return Engine(registry.stream(stream), registry=registry)
 
 
 def _ids(query_id: str | Iterable[str]) -> pa.Array:
@@ -371,6 +466,8 @@ def _list_queries(shard: Shard) -> pa.Table:
             "kind": pa.repeat(block.kind, n),
             "key": pa.nulls(n, pa.string()) if block.keys is None else block.keys,
             "state": pa.array(["live", "paused"]).take(pa.array(paused.astype(np.int8))),
+            "owner": pa.nulls(n, pa.string()) if block.owner is None else block.owner,
+            "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
             "silent": pa.nulls(n, pa.bool_()),
         }
         columns.update({name: pa.array(values) for name, values in block.options.items()})
@@ -384,7 +481,7 @@ def _list_queries(shard: Shard) -> pa.Table:
         parts.append(pa.table(columns))
     if not parts:
         names = [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
-        text = [(name, pa.string()) for name in ("id", "kind", "key", "state")]
+        text = [(name, pa.string()) for name in ("id", "kind", "key", "state", "owner", "labels")]
         ranges = [(name, pa.float64()) for name in names]
         return pa.schema([*text, ("silent", pa.bool_()), *ranges]).empty_table()
     if shard.keys.type == pa.int64():

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.errors import DuplicateQueryError, InvalidQueryError, UnknownQueryError
-from everquery.index.arrays import NEW, SILENT, Array, Bools, Int32s, Int64s, Uint64s
+from everquery.index.arrays import NEW, PAUSED, SILENT, Array, Bools, Int32s, Int64s, Uint64s
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Merge
 from everquery.index.rows import NO_KEY, PLACE_SHIFT, Crossings, Matches, Rows, Shape, Step, joined
@@ -41,7 +41,7 @@ from everquery.state.admission import Accepted, Admission, Events
 from everquery.state.catalog import Catalog
 from everquery.state.dead_letters import DeadLetters, Letters
 from everquery.state.events import FINE, LATE, Arrivals, decode
-from everquery.state.keys import KeyTable
+from everquery.state.keys import KeyTable, type_of_key
 from everquery.state.snapshot import check_stream, pack, stream_header, unpack
 from everquery.stream import Stream
 
@@ -110,6 +110,17 @@ class Shard:
             case Resume():
                 self._resume(self._slots_of(change.ids))
 
+    def check(self, change: Change) -> None:
+        """Raise what `apply` would raise, and change no query."""
+        match change:
+            case Register():
+                self._fresh(change.queries)
+            case RegisterBlocks():
+                self._number_waiting()
+                self._check_blocks(change.blocks)
+            case Deregister() | Pause() | Resume():
+                self._slots_of(change.ids)
+
     def live(self, ids: pa.Array) -> Bools:
         """Tell which ids are those of live queries."""
         self._number_waiting()
@@ -123,17 +134,25 @@ class Shard:
 
     def _wait(self, queries: tuple[Query, ...]) -> None:
         """Check queries, and let them wait to be numbered and indexed together."""
+        self._waiting.update(self._fresh(queries))
+        for query in queries:
+            if query.key is not None and self.keys.type is None:
+                self.keys.type = type_of_key(query.key)
+
+    def _fresh(self, queries: tuple[Query, ...]) -> dict[str, Query]:
+        """Return queries by id; raise if one does not fit or is not new."""
         fresh: dict[str, Query] = {}
+        key_type = self.keys.type
         for query in queries:
             check_fit(query, self.stream)
             if query.key is not None:
-                self.keys.check_query_key(query.key)
+                key_type = self.keys.check_query_key(query.key, key_type)
             if query.id in fresh:
                 raise InvalidQueryError(f"the id {query.id!r} occurs twice; nothing is registered")
             if query.id in self._waiting or self.catalog.is_live(query.id):
                 raise already_live(query.id)
             fresh[query.id] = query
-        self._waiting.update(fresh)
+        return fresh
 
     def _number_waiting(self) -> None:
         if self._waiting:
@@ -141,12 +160,16 @@ class Shard:
             self._waiting.clear()
             self._register(blocks_of_queries(queries, self.stream))
 
-    def _register(self, blocks: tuple[QueryBlock, ...]) -> None:
+    def _check_blocks(self, blocks: tuple[QueryBlock, ...]) -> None:
         for block in blocks:
             taken = self.catalog.live(block.ids)
             if taken.any():
                 raise already_live(block.ids[int(np.argmax(taken))].as_py())
-        # Keys may be refused for their type; ask before anything changes.
+            if block.keys is not None:
+                self.keys.check_query_keys(block.keys)
+
+    def _register(self, blocks: tuple[QueryBlock, ...]) -> None:
+        self._check_blocks(blocks)
         numbers = [
             np.full(len(block), NO_KEY, np.int32)
             if block.keys is None
@@ -165,6 +188,7 @@ class Shard:
                 high=block.high,
                 silent=block.options.get("silent"),
             )
+            self.catalog.belong(slot, block.owner, block.labels)
             shape = Shape(block.attributes, block.keys is not None)
             self._pending[block.kind, shape].append(Rows(shape, slot, key, block.low, block.high))
             self._new.append(slot)
@@ -448,15 +472,23 @@ class Shard:
                     low=rows.low,
                     high=rows.high,
                     options=dict.fromkeys(KINDS[kind].spec.options, silent),
+                    owner=self.catalog.texts_of("owner", rows.slot),
+                    labels=self.catalog.texts_of("labels", rows.slot),
                 )
                 yield block, rows.slot
 
+    def paused_ids(self) -> pa.Array:
+        """Return the ids of all paused queries."""
+        flags = self.catalog.flags[: len(self.catalog)]
+        return self.catalog.names.strings().take(pa.array(np.flatnonzero(flags & PAUSED)))
+
     # -- snapshots ----------------------------------------------------------------------------
 
-    def snapshot(self) -> bytes:
-        """Return everything that the shard knows."""
+    def snapshot(self, position: int = 0) -> bytes:
+        """Return everything that the shard knows, and the log position that it stands at."""
         self.settle()
         header: dict[str, Any] = {
+            "position": position,
             "stream": stream_header(self.stream),
             "counts": {"events": self.events, "notices": self.notices},
             "shapes": [],
@@ -476,8 +508,8 @@ class Shard:
         return pack(header, arrays)
 
     @classmethod
-    def restore(cls, stream: Stream, snapshot: bytes) -> Shard:
-        """Return the shard that a snapshot was taken of.
+    def restore(cls, stream: Stream, snapshot: bytes) -> tuple[Shard, int]:
+        """Return the shard that a snapshot was taken of, and its log position.
 
         Raises
         ------
@@ -498,7 +530,7 @@ class Shard:
             rows = Rows(shape, *(arrays[f"rows{i}.{part}"] for part in ROW_PARTS))
             shard.indexes[kind].add(rows, shard.catalog.flags, announce=False)
         shard._announce_again()
-        return shard
+        return shard, int(header["position"])
 
     def _announce_again(self) -> None:
         """Take up the announcements that are still due from the flags of the queries."""

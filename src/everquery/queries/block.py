@@ -36,6 +36,7 @@ class QueryBlock:
     low, high : float64, shape (attributes, n)
         Half-open; a `high` of NaN has no upper limit.
     options : dict of bool, shape (n,)
+    owner, labels : Arrow arrays of strings, labels as JSON objects; None if no query has any
     """
 
     kind: str
@@ -46,9 +47,28 @@ class QueryBlock:
     low: Floats
     high: Floats
     options: Mapping[str, Bools]
+    owner: pa.Array | None = None
+    labels: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def in_order(self) -> QueryBlock:
+        """Return the rows in order of registration."""
+        order = np.argsort(self.row, kind="stable")
+        picked = pa.array(order)
+        return QueryBlock(
+            kind=self.kind,
+            row=self.row[order],
+            ids=self.ids.take(picked),
+            keys=None if self.keys is None else self.keys.take(picked),
+            attributes=self.attributes,
+            low=np.ascontiguousarray(self.low[:, order]),
+            high=np.ascontiguousarray(self.high[:, order]),
+            options={name: values[order] for name, values in self.options.items()},
+            owner=None if self.owner is None else self.owner.take(picked),
+            labels=None if self.labels is None else self.labels.take(picked),
+        )
 
     def slice(self, begin: int, end: int) -> QueryBlock:
         """Return the rows from `begin` to before `end`."""
@@ -61,6 +81,8 @@ class QueryBlock:
             low=np.ascontiguousarray(self.low[:, begin:end]),
             high=np.ascontiguousarray(self.high[:, begin:end]),
             options={name: values[begin:end] for name, values in self.options.items()},
+            owner=None if self.owner is None else self.owner[begin:end],
+            labels=None if self.labels is None else self.labels[begin:end],
         )
 
 
@@ -113,9 +135,15 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                     name: np.array([getattr(query, name) for query in members], np.bool_)
                     for name in members[0].options
                 },
+                owner=_texts([query.owner for query in members]),
+                labels=_texts([query.labels.as_json() for query in members]),
             )
         )
     return tuple(blocks)
+
+
+def _texts(values: list[str | None]) -> pa.Array | None:
+    return pa.array(values, pa.string()) if any(values) else None
 
 
 def unknown_attribute(name: str, stream: Stream) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 
 from everquery.errors import InvalidQueryError
@@ -46,6 +47,10 @@ class Labels(Mapping[str, str]):
 
     def __hash__(self) -> int:
         return hash(tuple(self._values.items()))
+
+    def as_json(self) -> str | None:
+        """Return the labels as a JSON object; None if there is none."""
+        return json.dumps(self._values, ensure_ascii=False) if self._values else None
 
     def __repr__(self) -> str:
         return repr(self._values)

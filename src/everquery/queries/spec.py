@@ -40,7 +40,7 @@ class Query:
     box: Mapping[str, Any]
     key: Key | None = field(default=None, kw_only=True)
     owner: str | None = field(default=None, kw_only=True)
-    labels: Mapping[str, str] = field(default=Labels(), kw_only=True)
+    labels: Labels = field(default=Labels(), kw_only=True)
 
     kind: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from everquery.columns import exact_floats, is_numeric
 from everquery.errors import InvalidTableError
 from everquery.queries.block import QueryBlock
+from everquery.queries.labels import Labels
 from everquery.queries.spec import LONGEST_ID, Query
 from everquery.stream import Stream
 
@@ -100,7 +102,8 @@ def check_table(
     table : Arrow table
         ``id``; ``key`` (optional, null for none); for each attribute ``<attribute>_lo`` and
         ``<attribute>_hi`` (null for no limit; both null, or both missing, where it is free);
-        ``closed`` (optional: left, right, both, neither); the kind's options.
+        ``closed`` (optional: left, right, both, neither); ``owner`` and ``labels`` (a JSON object;
+        both optional); the kind's options.
     already_live, repeated : functions of the ids
         Which are live queries, and which occur in an earlier row.
 
@@ -115,8 +118,9 @@ def check_table(
     _check_ids(ids, problems, already_live, repeated)
     low, high, bounded = _ranges(columns, stream, problems)
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
+    _check_labels(columns.get("labels"), problems)
     good = problems.good()
-    blocks = tuple(_blocks(spec.kind, ids, columns.get("key"), low, high, bounded, options, good))
+    blocks = tuple(_blocks(spec.kind, columns, low, high, bounded, options, good))
     errors = no_errors() if good.all() else problems.table(ids)
     return CheckedTable(blocks, len(ids), errors)
 
@@ -130,7 +134,7 @@ def _columns(
 ) -> dict[str, pa.Array]:
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         raise _fail(f"a table of queries is a pyarrow Table, not {type(table).__name__}")
-    known = ["id", "closed", *spec.options]
+    known = ["id", "closed", "owner", "labels", *spec.options]
     known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
     known += ["key"] if stream.key is not None else []
     columns = {}
@@ -154,7 +158,7 @@ def _columns(
         raise _fail(f"the table has no column 'id'; it has {', '.join(columns) or 'none'}")
     if table.num_rows == 0:
         raise _fail("the table has no rows")
-    for name in ("id", "key", "closed"):
+    for name in ("id", "key", "closed", "owner", "labels"):
         if name in columns:
             columns[name] = _text(columns[name], name, integers=name == "key")
     return columns
@@ -244,10 +248,24 @@ def _flags(column: pa.Array | None, name: str, n: int) -> Bools:
     return np.asarray(column.fill_null(False))
 
 
+def _check_labels(column: pa.Array | None, problems: _Problems) -> None:
+    """Check labels, which are JSON objects; each distinct text once."""
+    if column is None:
+        return
+    distinct = column.dictionary_encode()
+    bad = []
+    for i, text in enumerate(distinct.dictionary.to_pylist()):
+        try:
+            Labels(json.loads(text))
+        except (ValueError, RecursionError):
+            bad.append(i)
+    rows = np.isin(np.asarray(distinct.indices.fill_null(-1)), bad)
+    problems.note(rows, 'labels is not a JSON object of strings, such as {"team": "fx"}')
+
+
 def _blocks(
     kind: str,
-    ids: pa.Array,
-    keys: pa.Array | None,
+    columns: dict[str, pa.Array],
     low: Floats,
     high: Floats,
     bounded: Bools,
@@ -255,6 +273,7 @@ def _blocks(
     good: Bools,
 ) -> Iterator[QueryBlock]:
     """Yield the good rows, split by the attributes they restrict and by whether they have a key."""
+    ids, keys = columns["id"], columns.get("key")
     free = ~bounded.any(axis=0)
     bounded[0, free] = True  # a box without limits still needs an attribute to be found by
     pattern = np.zeros(len(ids), np.int64)
@@ -276,4 +295,6 @@ def _blocks(
             low=np.stack([low[a, picked] for a in attributes]),
             high=np.stack([high[a, picked] for a in attributes]),
             options={name: values[picked] for name, values in options.items()},
+            owner=columns["owner"].take(where) if "owner" in columns else None,
+            labels=columns["labels"].take(where) if "labels" in columns else None,
         )

@@ -104,6 +104,9 @@ def _block_bytes(block: QueryBlock, stream: Stream) -> bytes:
     for i, attribute in enumerate(block.attributes):
         columns[f"{attribute}.low"] = block.low[i]
         columns[f"{attribute}.high"] = block.high[i]
+    for name in ("owner", "labels"):
+        if getattr(block, name) is not None:
+            columns[name] = getattr(block, name)
     columns.update({f"option.{name}": values for name, values in block.options.items()})
     names = [stream.attributes[a] for a in block.attributes]
     meta = {"kind": block.kind, "attributes": json.dumps(names)}
@@ -126,7 +129,7 @@ def _block_of_bytes(data: bytes, stream: Stream) -> QueryBlock:
     stored = [name.removesuffix(".low") for name in columns if name.endswith(".low")]
     return QueryBlock(
         kind=meta[b"kind"].decode(),
-        row=np.asarray(columns["row"]),
+        row=np.asarray(columns["row"]).astype(np.int64),
         ids=columns["id"],
         keys=columns.get("key"),
         attributes=attributes,
@@ -137,6 +140,8 @@ def _block_of_bytes(data: bytes, stream: Stream) -> QueryBlock:
             for name, values in columns.items()
             if name.startswith("option.")
         },
+        owner=columns.get("owner"),
+        labels=columns.get("labels"),
     )
 
 

@@ -8,6 +8,7 @@ them. Readers read what is committed, from any position, while writers write.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -132,8 +133,9 @@ class Registry:
                 " give a URL such as sqlite:///queries.db or postgresql://user@host/database"
                 " (pip install 'everquery[postgres]')"
             ) from None
-        self._sqlite = self._database.dialect.name == "sqlite"
-        if self._sqlite:
+        # Connections end with the registry, also where nobody closes it.
+        weakref.finalize(self, self._database.dispose)
+        if self._database.dialect.name == "sqlite":
             _prepare_sqlite(self._database)
         self._open()
 

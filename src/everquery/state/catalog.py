@@ -71,6 +71,9 @@ class Catalog:
         self.flags: Bytes = np.zeros(32, np.uint8)
         self.kind: Bytes = np.zeros(32, np.uint8)
         self.prints: Uint64s = np.zeros(32, np.uint64)
+        self.texts = NameTable()  # owners, and labels as JSON, each once
+        self.owner: Int32s = np.empty(0, np.int32)
+        self.labels: Int32s = np.empty(0, np.int32)
         self.dropped = 0
         self.paused = 0
 
@@ -143,6 +146,25 @@ class Catalog:
         fingerprint(names.data, names.starts, seeds ^ _SEED, key_hash, low, high, prints)
         self.prints[slots] = prints
 
+    def belong(self, slots: Int32s, owner: pa.Array | None, labels: pa.Array | None) -> None:
+        """Note whose the queries are, and their labels."""
+        for name, texts in (("owner", owner), ("labels", labels)):
+            column: Int32s = getattr(self, name)
+            if texts is None and not column.size:
+                continue  # no query has any so far
+            if column.size < self.flags.size:
+                column = resized(column, self.flags.size, ABSENT)
+                setattr(self, name, column)
+            column[slots] = ABSENT if texts is None else self.texts.add(encode(texts))
+
+    def texts_of(self, name: str, slots: Int32s) -> pa.Array | None:
+        """Return the owners or the labels of queries; None if no query has any."""
+        column: Int32s = getattr(self, name)
+        if not column.size:
+            return None
+        codes = resized(column, max(column.size, self.flags.size), ABSENT)[slots]
+        return self.texts.strings().take(pa.array(codes, mask=codes == ABSENT))
+
     def drop(self, slots: Int32s) -> None:
         """End queries for ever."""
         self.paused -= int(np.count_nonzero(self.flags[slots] & PAUSED))
@@ -182,6 +204,10 @@ class Catalog:
             column = getattr(self, name)[kept]
             column[0] = 0
             setattr(self, name, column)
+        for name in ("owner", "labels"):
+            column = getattr(self, name)
+            if column.size:
+                setattr(self, name, resized(column, max(column.size, slots.size), ABSENT)[kept])
         self.dropped = 1
         return slots
 
@@ -196,6 +222,11 @@ class Catalog:
         self.names.save("ids", arrays, kept)
         for name in ("flags", "kind", "prints"):
             arrays[f"queries.{name}"] = getattr(self, name)[kept]
+        self.texts.save("texts", arrays)
+        for name in ("owner", "labels"):
+            column = getattr(self, name)
+            known = kept[kept < column.size]
+            arrays[f"queries.{name}"] = resized(column[known], kept.size, ABSENT)
         return kept
 
     def load(self, arrays: dict[str, Array]) -> None:
@@ -204,11 +235,16 @@ class Catalog:
         for name in ("flags", "kind", "prints"):
             column = arrays[f"queries.{name}"]
             setattr(self, name, resized(column, max(32, column.size)))
+        self.texts = NameTable.load("texts", arrays)
+        if len(self.texts):
+            self.owner = arrays["queries.owner"]
+            self.labels = arrays["queries.labels"]
         self.paused = self._count_paused()
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays but the ids themselves."""
-        return self.names.table_bytes() + total_bytes(self.flags, self.kind, self.prints)
+        columns = (self.flags, self.kind, self.prints, self.owner, self.labels)
+        return self.names.table_bytes() + total_bytes(*columns)
 
     def _count_paused(self) -> int:
         return int(np.count_nonzero(self.flags[: len(self)] & LIVE_MASK == LIVE_MASK))

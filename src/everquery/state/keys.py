@@ -75,11 +75,17 @@ class KeyTable:
             if _family(kind) != self.type:
                 raise self._mismatch(kind, InvalidBatchError)
 
-    def check_query_key(self, key: Key) -> None:
-        """Raise if a query's key is of another type than the stream's keys; fix the type if new."""
-        kind = _STRING if isinstance(key, str) else _INTEGER
-        if self.type is not kind:
-            self._expect(kind, InvalidQueryError)
+    def check_query_key(self, key: Key, known: pa.DataType | None) -> pa.DataType:
+        """Return the type of a query's key; raise if keys are known to be of another type."""
+        kind = type_of_key(key)
+        if known is not None and known is not kind and known != kind:
+            raise self._mismatch(kind, InvalidQueryError)
+        return kind
+
+    def check_query_keys(self, keys: pa.Array) -> None:
+        """Raise if keys of queries are of another type than the stream's keys."""
+        if self.type is not None and _family(keys.type) != self.type:
+            raise self._mismatch(keys.type, InvalidQueryError)
 
     def find(self, key: Key) -> int:
         """Return the number of a key, or -1."""
@@ -139,6 +145,11 @@ class KeyTable:
             self.next_seq = resized(self.next_seq, size)
             self.last_time = resized(self.last_time, size)
             self.last = resized(self.last, size)
+
+
+def type_of_key(key: Key) -> pa.DataType:
+    """Return the type that a key is kept as."""
+    return _STRING if isinstance(key, str) else _INTEGER
 
 
 def _family(kind: pa.DataType) -> pa.DataType:

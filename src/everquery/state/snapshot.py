@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from everquery.stream import Stream
 FORMAT = "everquery-snapshot"
 VERSION = 1
 _HEADER = "header"
+_DIGEST_BYTES = 16
 
 
 def stream_header(stream: Stream) -> dict[str, Any]:
@@ -49,7 +49,12 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
     buffer = io.BytesIO()
     members: dict[str, Any] = {**arrays, _HEADER: np.frombuffer(text.encode(), np.uint8)}
     np.savez(buffer, **members)
-    return buffer.getvalue()
+    content = buffer.getvalue()
+    return _digest(content) + content
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
 def unpack(snapshot: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -60,23 +65,15 @@ def unpack(snapshot: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     SnapshotError
         If the bytes are no snapshot, are damaged, or were written by a newer version.
     """
-    try:
-        with np.load(io.BytesIO(snapshot), allow_pickle=False) as members:
-            arrays = {name: members[name] for name in members.files}
-        header: dict[str, Any] = json.loads(arrays.pop(_HEADER).tobytes())
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        TypeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    digest, content = snapshot[:_DIGEST_BYTES], snapshot[_DIGEST_BYTES:]
+    if digest != _digest(content):
         raise SnapshotError(
-            f"these bytes are no everquery snapshot, or a damaged one ({error});"
+            "these bytes are no everquery snapshot, or a damaged one (their checksum is wrong);"
             " restore from another one. The engine is as it was"
-        ) from None
+        )
+    with np.load(io.BytesIO(content), allow_pickle=False) as members:
+        arrays = {name: members[name] for name in members.files}
+    header: dict[str, Any] = json.loads(arrays.pop(_HEADER).tobytes())
     if header.get("format") != FORMAT:
         raise SnapshotError("these bytes are no everquery snapshot. The engine is as it was")
     if header["version"] > VERSION:
