@@ -19,7 +19,7 @@ from everquery.errors import (
     RegistryBehindError,
     UnknownQueryError,
 )
-from everquery.index.arrays import PAUSED
+from everquery.index.arrays import OPTION_FLAGS, PAUSED
 from everquery.kinds import KINDS
 from everquery.memory import release_freed_memory
 from everquery.queries import Query
@@ -468,7 +468,7 @@ def _list_queries(shard: Shard) -> pa.Table:
             "state": pa.array(["live", "paused"]).take(pa.array(paused.astype(np.int8))),
             "owner": pa.nulls(n, pa.string()) if block.owner is None else block.owner,
             "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
-            "silent": pa.nulls(n, pa.bool_()),
+            **{name: pa.nulls(n, pa.bool_()) for name in OPTION_FLAGS},
         }
         columns.update({name: pa.array(values) for name, values in block.options.items()})
         for a, name in enumerate(stream.attributes):
@@ -483,7 +483,9 @@ def _list_queries(shard: Shard) -> pa.Table:
         names = [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
         text = [(name, pa.string()) for name in ("id", "kind", "key", "state", "owner", "labels")]
         ranges = [(name, pa.float64()) for name in names]
-        return pa.schema([*text, ("silent", pa.bool_()), *ranges]).empty_table()
+        return pa.schema(
+            [*text, *((name, pa.bool_()) for name in OPTION_FLAGS), *ranges]
+        ).empty_table()
     if shard.keys.type == pa.int64():
         parts = [_with_integer_keys(part) for part in parts]
     return pa.concat_tables(parts).sort_by("slot").drop_columns("slot")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.errors import DuplicateQueryError, InvalidQueryError, UnknownQueryError
-from everquery.index.arrays import NEW, PAUSED, SILENT, Array, Bools, Int32s, Int64s, Uint64s
+from everquery.index.arrays import NEW, OPTION_FLAGS, PAUSED, Array, Bools, Int32s, Int64s, Uint64s
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Merge
 from everquery.index.rows import NO_KEY, PLACE_SHIFT, Crossings, Matches, Rows, Shape, Step, joined
@@ -186,7 +186,7 @@ class Shard:
                 key_hash=self.keys.hashes[key] if keyed else np.zeros(len(key), np.uint64),
                 low=block.low,
                 high=block.high,
-                silent=block.options.get("silent"),
+                options=block.options,
             )
             self.catalog.belong(slot, block.owner, block.labels)
             shape = Shape(block.attributes, block.keys is not None)
@@ -462,7 +462,7 @@ class Shard:
         ids, keys = self.catalog.names.strings(), self.keys.arrow()
         for kind, index in self.indexes.items():
             for rows in index.rows(self.catalog.flags):
-                silent = self.catalog.flags[rows.slot] & SILENT != 0
+                flags = self.catalog.flags[rows.slot]
                 block = QueryBlock(
                     kind=kind,
                     row=rows.slot.astype(np.int64),
@@ -471,7 +471,9 @@ class Shard:
                     attributes=rows.shape.attributes,
                     low=rows.low,
                     high=rows.high,
-                    options=dict.fromkeys(KINDS[kind].spec.options, silent),
+                    options={
+                        name: flags & OPTION_FLAGS[name] != 0 for name in KINDS[kind].spec.options
+                    },
                     owner=self.catalog.texts_of("owner", rows.slot),
                     labels=self.catalog.texts_of("labels", rows.slot),
                 )

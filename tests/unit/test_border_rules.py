@@ -79,6 +79,16 @@ def test_silent_queries_do_not_report_keys_inside():
     assert told(feed(engine, ("a", 51.0)), "event", "seq") == [("leave", 1)]
 
 
+@pytest.mark.parametrize(
+    ("emit", "expected"),
+    [("enter", [("enter", 0), ("enter", 2)]), (("leave",), [("leave", 1)])],
+)
+def test_only_the_events_that_are_asked_for(emit, expected):
+    engine = engine_of(eq.Border("q", {"x": (40, 50)}, emit=emit), eq.Border("z", {"x": (0, 1)}))
+    notices = feed(engine, ("a", 45.0), ("a", 55.0), ("a", 41.0))
+    assert told(notices, "event", "seq") == expected
+
+
 def test_deregistration_emits_nothing():
     engine = engine_of(BOX)
     feed(engine, ("a", 45.0))

@@ -24,7 +24,12 @@ PAUSED = 2
 LIVE_MASK = LIVE | PAUSED
 SILENT = 4  # does not report the keys inside when it is registered or resumed
 NEW = 8  # the keys inside are still to be reported
+SKIP_ENTER = 32  # tells of no enter
+SKIP_LEAVE = 64  # tells of no leave
 RESUMED = 16  # with NEW: because the query was resumed, not registered
+
+# The flags of queries' options, by name.
+OPTION_FLAGS = {"silent": SILENT, "skip_enter": SKIP_ENTER, "skip_leave": SKIP_LEAVE}
 
 # The upper end of a range without upper limit: `bound <= value` is false for every value, +inf
 # included. Every comparison in the kernels is written in that direction.

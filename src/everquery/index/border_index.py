@@ -12,6 +12,8 @@ from everquery.index.arrays import (
     NEW,
     RESUMED,
     SILENT,
+    SKIP_ENTER,
+    SKIP_LEAVE,
     Bytes,
     Floats,
     Int32s,
@@ -22,6 +24,7 @@ from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
 from everquery.index.region_segments import RegionSegments
 from everquery.index.rows import (
+    CODE_MASK,
     SLOT_MASK,
     SLOT_SHIFT,
     Crossings,
@@ -37,26 +40,32 @@ _REGISTERED = 3
 _RESUMED = 4
 
 
+_OUTCOMES = (
+    Outcome("enter"),
+    Outcome("leave"),
+    Outcome("leave", "expired"),
+    Outcome("enter", "registered"),
+    Outcome("enter", "resumed"),
+)
+_ENTERING = np.array([outcome.event == "enter" for outcome in _OUTCOMES])
+
+
 class BorderIndex(KindIndex):
     """Boxes in layers of region-segment lists."""
 
-    outcomes: ClassVar[tuple[Outcome, ...]] = (
-        Outcome("enter"),
-        Outcome("leave"),
-        Outcome("leave", "expired"),
-        Outcome("enter", "registered"),
-        Outcome("enter", "resumed"),
-    )
+    outcomes: ClassVar[tuple[Outcome, ...]] = _OUTCOMES
 
     def __init__(self) -> None:
         self.layers: Layers[RegionSegments] = Layers(RegionSegments.build)
         self._unannounced: list[RegionSegments] = []
         self._crossings: Int64s = np.empty(1 << 12, np.int64)
+        self._skipping = False  # whether some query does not tell of both events
         self.visited = 0  # delta queries, for the paper's search efficiency
 
     def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
         """Add queries; with `announce`, keys inside them are told of before the next batch."""
         segment = self.layers.add(rows, flags)
+        self._skipping |= bool((flags[rows.slot] & (SKIP_ENTER | SKIP_LEAVE)).any())
         if announce:
             self._unannounced.append(segment)
 
@@ -79,14 +88,14 @@ class BorderIndex(KindIndex):
         )
         slots = inside >> SLOT_SHIFT & SLOT_MASK
         codes: Int64s = np.where(flags[slots] & RESUMED, _RESUMED, _REGISTERED)
-        return Crossings(inside | codes)
+        return self._told(inside | codes, flags)
 
     def expire(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
         """Return a leave for each box that an expired key was in."""
         inside = [part.inside(keys, values, flags, (LIVE_MASK, LIVE)) for part in self.layers]
         if not inside:
             return None
-        return Crossings(np.concatenate(inside) | np.int64(EXPIRED))
+        return self._told(np.concatenate(inside) | np.int64(EXPIRED), flags)
 
     def process(self, step: Step) -> list[Matches | Crossings]:
         """Return what each event entered and left."""
@@ -95,8 +104,16 @@ class BorderIndex(KindIndex):
             self._crossings, n, visited = segment.walk(step, self._crossings)
             self.visited += visited
             if n:
-                found.append(Crossings(self._crossings[:n].copy()))
+                found.append(self._told(self._crossings[:n].copy(), step.flags))
         return found
+
+    def _told(self, keys: Int64s, flags: Bytes) -> Crossings:
+        """Return the crossings that their queries tell of."""
+        if self._skipping:
+            skips = flags[keys >> SLOT_SHIFT & SLOT_MASK]
+            entering = _ENTERING[keys & CODE_MASK]
+            keys = keys[skips & np.where(entering, SKIP_ENTER, SKIP_LEAVE) == 0]
+        return Crossings(keys)
 
     def explain(self, slot: int) -> Explained | None:
         """Return which lists hold a query's borders."""

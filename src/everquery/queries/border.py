@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from everquery.errors import InvalidQueryError
 from everquery.queries.spec import Query
+
+EVENTS = ("enter", "leave")
 
 
 @dataclass(frozen=True)
@@ -14,6 +17,8 @@ class Border(Query):
 
     Parameters
     ----------
+    emit : tuple of str
+        Which of ``enter`` and ``leave`` are told; both unless said otherwise.
     silent : bool
         Do not report the keys that are inside already when the query is registered or resumed.
 
@@ -23,7 +28,27 @@ class Border(Query):
     False
     """
 
+    emit: tuple[str, ...] = field(default=EVENTS, kw_only=True)
     silent: bool = field(default=False, kw_only=True)
 
     kind: ClassVar[str] = "border"
-    options: ClassVar[tuple[str, ...]] = ("silent",)
+    options: ClassVar[tuple[str, ...]] = ("silent", "skip_enter", "skip_leave")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        emit = (self.emit,) if isinstance(self.emit, str) else tuple(self.emit)
+        if not emit or set(emit) - set(EVENTS):
+            raise InvalidQueryError(
+                f"query {self.id!r}: emit is {self.emit!r}; it takes 'enter', 'leave' or both"
+            )
+        object.__setattr__(self, "emit", tuple(event for event in EVENTS if event in emit))
+
+    @property
+    def skip_enter(self) -> bool:
+        """Whether no enter is told."""
+        return "enter" not in self.emit
+
+    @property
+    def skip_leave(self) -> bool:
+        """Whether no leave is told."""
+        return "leave" not in self.emit

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,10 @@ def _spec_as_json(query: Query) -> dict[str, Any]:
         "id": query.id,
         "box": {name: [end.lo, end.hi, end.closed] for name, end in query.box.items()},
     }
-    for name in ("key", "owner", *query.options):
-        if getattr(query, name) is not None:
-            spec[name] = getattr(query, name)
-    if query.labels:
-        spec["labels"] = dict(query.labels)
+    for field in fields(query):
+        value = getattr(query, field.name)
+        if field.name not in spec and value != field.default:
+            spec[field.name] = dict(value) if field.name == "labels" else value
     return spec
 
 

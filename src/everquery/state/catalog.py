@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,9 +12,9 @@ from everquery.index.arrays import (
     LIVE,
     LIVE_MASK,
     NEW,
+    OPTION_FLAGS,
     PAUSED,
     RESUMED,
-    SILENT,
     Array,
     Bools,
     Bytes,
@@ -135,11 +137,11 @@ class Catalog:
         key_hash: Uint64s,
         low: Floats,
         high: Floats,
-        silent: Bools | None,
+        options: Mapping[str, Bools],
     ) -> None:
-        """Note of queries what their kind is, whether they are silent, and their fingerprint."""
-        if silent is not None:
-            self.flags[slots[silent]] |= SILENT
+        """Note of queries what their kind is, their options, and their fingerprint."""
+        for name, chosen in options.items():
+            self.flags[slots[chosen]] |= OPTION_FLAGS[name]
         self.kind[slots] = kind
         prints = np.empty(slots.size, np.uint64)
         names = encode(ids)

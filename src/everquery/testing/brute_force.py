@@ -106,6 +106,7 @@ class BruteForce:
                     and not standing.paused
                     and isinstance(query, Border)
                     and not query.silent
+                    and "enter" in query.emit
                     and series.in_sight
                     and self._inside(query, key, series.values)
                 ):
@@ -163,8 +164,9 @@ class BruteForce:
                 yield self._notice(query, "match", key, series, None)
         elif isinstance(query, Border):
             was_inside = before is not None and self._inside(query, key, before)
-            if inside != was_inside:
-                yield self._notice(query, "enter" if inside else "leave", key, series, None)
+            told = "enter" if inside else "leave"
+            if inside != was_inside and told in query.emit:
+                yield self._notice(query, told, key, series, None)
 
     def _expire_silent(self) -> Iterator[Notice]:
         limit = self.stream.expire_after
@@ -180,7 +182,8 @@ class BruteForce:
         for standing in self._queries.values():
             query = standing.query
             inside = self._inside(query, key, series.values)
-            if isinstance(query, Border) and not standing.paused and inside:
+            telling = isinstance(query, Border) and not standing.paused and "leave" in query.emit
+            if telling and inside:
                 yield self._notice(query, "leave", key, ended, "expired")
 
     def _inside(self, query: Query, key: object, values: tuple[float, ...]) -> bool:

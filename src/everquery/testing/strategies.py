@@ -58,7 +58,8 @@ def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrate
     box = st.dictionaries(st.sampled_from(list(stream.attributes)), intervals())
     key = st.none() | st.sampled_from(KEYS) if stream.key else st.none()
     if kind is Border:
-        return st.builds(Border, st.just(query_id), box, key=key, silent=st.booleans())
+        emit = st.sampled_from([("enter", "leave"), ("enter", "leave"), ("enter",), ("leave",)])
+        return st.builds(Border, st.just(query_id), box, key=key, silent=st.booleans(), emit=emit)
     if kind is Range:
         return st.builds(Range, st.just(query_id), box, key=key)
     raise NotImplementedError(f"say here how to draw a {kind.__name__}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any, NoReturn
 
 from everquery.errors import InvalidQueryError
@@ -14,7 +13,6 @@ from everquery.queries.sql.errors import InvalidSqlError, error_at, nearest
 from everquery.queries.sql.literals import (
     UNITS,
     BadLiteralError,
-    parse_float,
     parse_interval,
     parse_number,
 )
@@ -22,6 +20,8 @@ from everquery.queries.sql.scanner import END, NUMBER, PARAMETER, QUOTED, STRING
 from everquery.stream import Span
 
 Number = int | float
+
+LARGEST_INTEGER = 1_100  # bits; float64 ends at 1,024
 
 
 class Cursor:
@@ -188,7 +188,9 @@ class Cursor:
             if not _is_unicode(value):
                 self.fail(f"{token.text} is {value!r}, which has half a surrogate pair", token)
             return value
-        if isinstance(value, timedelta) or (isinstance(value, int) and type(value) is not bool):
+        if isinstance(value, timedelta):
+            return value
+        if type(value) is int and value.bit_length() <= LARGEST_INTEGER:
             return value
         try:
             return exact_float(value.item() if hasattr(value, "item") else value, token.text)
@@ -211,20 +213,9 @@ class Cursor:
         return sign * value
 
 
-def as_float(value: Number) -> float:
-    """Return a value of SQL as a float; raise `BadLiteralError` where float64 would round it."""
-    if isinstance(value, float):
-        return value
-    digits = str(abs(value))
-    return math.copysign(parse_float(digits), value)
-
-
 def _is_unicode(value: str) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:
         return False
     return True
-
-
-__all__ = ["Cursor", "Decimal", "Number", "as_float"]

@@ -37,15 +37,10 @@ def parse_number(text: str) -> int | float:
     """
     if len(text) > LONGEST_NUMBER:
         raise BadLiteralError(f"a number of {len(text):,} digits; float64 has no such number")
-    return int(text) if _INTEGER.fullmatch(text) else parse_float(text)
-
-
-def parse_float(text: str) -> float:
-    """Return an unsigned number as a float; refuse it as `parse_number` does."""
+    if _INTEGER.fullmatch(text):
+        return int(text)
     if len(text) <= 15 and "e" not in text and "E" not in text:
         return float(text)  # float64 keeps any 15 digits
-    if len(text) > LONGEST_NUMBER:
-        raise BadLiteralError(f"a number of {len(text):,} digits; float64 has no such number")
     value = float(text)
     mantissa = text.lower().partition("e")[0].replace(".", "").lstrip("0")
     if value == math.inf or (value == 0) != (not mantissa):
@@ -61,12 +56,8 @@ def print_number(value: float) -> str:
         return str(value)
     if math.isinf(value):
         return "INFINITY" if value > 0 else "-INFINITY"
-    small_integer = value.is_integer() and abs(value) < 1e15 and math.copysign(1, value or 1) > 0
-    return (
-        f"{value:.0f}"
-        if small_integer or (value <= -1 and value.is_integer() and value > -1e15)
-        else repr(value)
-    )
+    short = value.is_integer() and abs(value) < 1e15 and repr(value) != "-0.0"
+    return str(int(value)) if short else repr(value)
 
 
 def parse_interval(count: str, unit: str) -> timedelta:

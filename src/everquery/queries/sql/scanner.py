@@ -1,8 +1,9 @@
 """From text to tokens, a statement at a time.
 
-The lexical rules are those of sqlglot's default dialect, and the tests compare the two. sqlglot's own
-tokenizer is written in Python, takes some 80 µs for a ``CREATE STANDING QUERY``, and holds the
-tokens of the whole text at once; one regular expression takes 20 µs and holds one statement's.
+The lexical rules are those of sqlglot's default dialect, and the tests compare the two. sqlglot's
+own tokenizer takes 70 to 100 µs for a ``CREATE STANDING QUERY`` of 24 tokens, holds the tokens of
+the whole text at once, and does not say where a string without end begins; one regular expression
+takes 20 µs and holds one statement's tokens.
 """
 
 from __future__ import annotations
@@ -66,8 +67,9 @@ class Token(NamedTuple):
         if self.kind == END:
             return "';'" if self.text else "the end"
         shown = self.text if len(self.text) <= 40 else self.text[:37] + "..."
-        plain = self.kind in (WORD, NUMBER) and shown.isprintable()
-        return shown if plain else repr(shown) if self.kind != STRING else f"the string {shown!a}"
+        if self.kind == SYMBOL or not shown.isprintable():
+            shown = repr(shown)
+        return f"the string {shown}" if self.kind == STRING else shown
 
 
 def scan_statements(text: str) -> Iterator[list[Token]]:

@@ -1,0 +1,31 @@
+"""Statements in SQL: read with exact places of errors, and printed so that they read back equal."""
+
+from everquery.queries.sql.errors import InvalidSqlError
+from everquery.queries.sql.printer import print_query, print_stream
+from everquery.queries.sql.reader import read_sql, read_statement
+from everquery.queries.sql.statements import (
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    DropQuery,
+    ExplainQuery,
+    ShowQueries,
+    ShowStreams,
+    Statement,
+)
+
+__all__ = [
+    "AlterQuery",
+    "CreateQuery",
+    "CreateStream",
+    "DropQuery",
+    "ExplainQuery",
+    "InvalidSqlError",
+    "ShowQueries",
+    "ShowStreams",
+    "Statement",
+    "print_query",
+    "print_stream",
+    "read_sql",
+    "read_statement",
+]

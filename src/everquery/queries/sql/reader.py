@@ -1,0 +1,211 @@
+"""From text to statements: one function a statement's head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from everquery.errors import InvalidQueryError, UnknownStreamError
+from everquery.queries.interval import Interval
+from everquery.queries.spec import LONGEST_ID, bad_text
+from everquery.queries.sql.conditions import read_condition
+from everquery.queries.sql.cursor import Cursor
+from everquery.queries.sql.emit import read_emit
+from everquery.queries.sql.errors import InvalidSqlError, error_at, nearest
+from everquery.queries.sql.scanner import END, scan_statements
+from everquery.queries.sql.statements import (
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    DropQuery,
+    ExplainQuery,
+    ShowQueries,
+    ShowStreams,
+    Statement,
+)
+from everquery.queries.sql.streams import read_stream
+from everquery.stream import Stream
+
+StreamOf = Callable[[str], Stream]
+Parameters = Mapping[str, int | float | str | timedelta]
+
+
+def read_sql(
+    text: str, *, parameters: Parameters | None = None, stream_of: StreamOf
+) -> list[Statement]:
+    """Return the statements of a text.
+
+    Parameters
+    ----------
+    text : str
+        Statements, each ended by ``;`` or the end of the text.
+    parameters : mapping from str to value, optional
+        What each ``:name`` stands for; all must be used.
+    stream_of : function
+        Returns the stream of a name or raises `UnknownStreamError`. Streams that the text creates
+        are visible to the statements after them.
+
+    Raises
+    ------
+    InvalidSqlError
+        At the first statement that is wrong, whatever is wrong with it.
+
+    Examples
+    --------
+    >>> trades = Stream("trades", key="symbol", attributes=["price"])
+    >>> text = "CREATE STANDING QUERY cheap AS SELECT * FROM trades WHERE price < :top EMIT MATCHES"
+    >>> [created] = read_sql(text, parameters={"top": 10}, stream_of={"trades": trades}.__getitem__)
+    >>> print(created.query.box)
+    price in (-∞, 10.0)
+    """
+    _check_text(text)
+    given = {} if parameters is None else parameters
+    cursor = Cursor(text, given)
+    reader = _Reader(cursor, stream_of)
+    statements = []
+    for tokens in scan_statements(text):
+        cursor.begin(tokens)
+        statements.append(reader.statement())
+    for name in given:
+        if name not in cursor.used:
+            hint = nearest(name, cursor.used)
+            raise error_at(text, len(text), f"parameter :{name} is given, but not used{hint}")
+    return statements
+
+
+def read_statement(
+    text: str, *, parameters: Parameters | None = None, stream_of: StreamOf
+) -> Statement:
+    """Return the one statement of a text; see `read_sql`.
+
+    Examples
+    --------
+    >>> read_statement("SHOW STANDING QUERIES LIKE 'ibm%';", stream_of=None)
+    ShowQueries(like='ibm%')
+    """
+    statements = read_sql(text, parameters=parameters, stream_of=stream_of)
+    if len(statements) == 1:
+        return statements[0]
+    starts = [tokens[0].start for tokens in scan_statements(text)]
+    if not starts:
+        raise error_at(text, len(text), f"expected a statement ({', '.join(HEADS)}), found none")
+    raise error_at(text, starts[1], f"expected one statement, found {len(starts):,}")
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise InvalidSqlError(f"SQL is a string; got {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise error_at(text, error.start, "half a surrogate pair; give valid text") from None
+
+
+class _Reader:
+    """Reads statements, and knows the streams that were created before."""
+
+    def __init__(self, cursor: Cursor, stream_of: StreamOf) -> None:
+        self._cursor = cursor
+        self._stream_of = stream_of
+        self._streams: dict[str, Stream] = {}
+        self._created: set[str] = set()
+
+    def statement(self) -> Statement:
+        cursor = self._cursor
+        head = HEADS.get(cursor.token.word)
+        if head is None:
+            cursor.fail_expected(list(HEADS), f"a statement ({', '.join(HEADS)})")
+        cursor.next()
+        statement = head(self)
+        if cursor.token.kind != END:
+            cursor.fail(f"expected ';' or the end, found {cursor.token}")
+        return statement
+
+    def create(self) -> Statement:
+        cursor = self._cursor
+        if cursor.choose(("STANDING", "STREAM")) == "STANDING":
+            cursor.expect("QUERY")
+            return self._create_query()
+        place = cursor.token
+        stream = read_stream(cursor)
+        if stream.name in self._created:
+            cursor.fail(f"stream {stream.name!r} is created above already", place)
+        self._created.add(stream.name)
+        self._streams[stream.name] = stream
+        return CreateStream(stream)
+
+    def _create_query(self) -> CreateQuery:
+        cursor = self._cursor
+        place = cursor.token
+        query_id = cursor.id()
+        cursor.expect("AS", "SELECT")
+        if not cursor.accept("*"):
+            cursor.fail(f"expected *, found {cursor.token}: notices carry all attributes")
+        cursor.expect("FROM")
+        stream = self._stream()
+        box: dict[str, Interval] = {}
+        key = None
+        if cursor.accept("WHERE"):
+            box, key = read_condition(cursor, stream)
+            if cursor.token.word != "EMIT":
+                cursor.fail_expected(["AND", "EMIT"])
+        elif cursor.token.word != "EMIT":
+            cursor.fail_expected(["WHERE", "EMIT"])
+        spec, fields = read_emit(cursor)
+        try:
+            return CreateQuery(stream.name, spec(query_id, box, key=key, **fields))
+        except InvalidQueryError as error:
+            raise cursor.error(str(error), place) from None
+
+    def _stream(self) -> Stream:
+        place = self._cursor.token
+        name = self._cursor.name("the name of a stream")
+        stream = self._streams.get(name)
+        if stream is None:
+            try:
+                stream = self._streams[name] = self._stream_of(name)
+            except UnknownStreamError as error:
+                reason = f"{error}{nearest(name, self._streams)}"
+                raise self._cursor.error(reason, place) from error
+        return stream
+
+    def alter(self) -> Statement:
+        query_id = self._query_id()
+        pauses = self._cursor.choose(("PAUSE", "RESUME")) == "PAUSE"
+        return AlterQuery(query_id, "pause" if pauses else "resume")
+
+    def drop(self) -> Statement:
+        return DropQuery(self._query_id())
+
+    def explain(self) -> Statement:
+        return ExplainQuery(self._query_id())
+
+    def show(self) -> Statement:
+        cursor = self._cursor
+        if cursor.choose(("STREAMS", "STANDING")) == "STREAMS":
+            return ShowStreams()
+        cursor.expect("QUERIES")
+        if cursor.accept("LIKE"):
+            return ShowQueries(cursor.text("a pattern"))
+        if cursor.token.kind != END:
+            cursor.fail_expected(["LIKE", ";"])
+        return ShowQueries()
+
+    def _query_id(self) -> str:
+        cursor = self._cursor
+        cursor.expect("STANDING", "QUERY")
+        place = cursor.token
+        query_id = cursor.id()
+        reason = bad_text(query_id, "query id", LONGEST_ID)
+        if reason:
+            cursor.fail(reason, place)
+        return query_id
+
+
+HEADS: dict[str, Callable[[_Reader], Statement]] = {
+    "CREATE": _Reader.create,
+    "ALTER": _Reader.alter,
+    "DROP": _Reader.drop,
+    "SHOW": _Reader.show,
+    "EXPLAIN": _Reader.explain,
+}

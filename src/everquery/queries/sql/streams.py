@@ -1,0 +1,119 @@
+"""``CREATE STREAM``: columns, their roles, and options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everquery.errors import InvalidStreamError
+from everquery.queries.sql.cursor import Cursor
+from everquery.queries.sql.scanner import NUMBER, Token
+from everquery.stream import Stream
+
+INTEGERS = ("BIGINT", "INT", "INTEGER", "SMALLINT", "TINYINT")
+NUMBERS = (*INTEGERS, "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC")
+TEXTS = ("TEXT", "VARCHAR", "CHAR", "STRING")
+TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "DATETIME", "DATE")
+
+# Which types a column in a role may have. Streams keep the role; the events bring the type.
+ROLES = {
+    "KEY": (*TEXTS, *INTEGERS),
+    "TIME": (*TIMES, *NUMBERS),
+    "WEIGHT": INTEGERS,
+    "ATTRIBUTE": NUMBERS,
+}
+SPANS = ("grace", "expire_after")
+
+
+def read_stream(cursor: Cursor) -> Stream:
+    """Read what follows ``CREATE STREAM``."""
+    place = cursor.token
+    name = cursor.name("the name of a stream")
+    attributes: list[str] = []
+    single: dict[str, Any] = {}
+    seen: set[str] = set()
+    cursor.expect("(")
+    while True:
+        _read_column(cursor, attributes, single, seen)
+        if cursor.accept(")"):
+            break
+        if not cursor.accept(","):
+            cursor.fail_expected([*ROLES, ",", ")"])
+    single.update(_read_options(cursor))
+    try:
+        return Stream(name, attributes=attributes, **single)
+    except InvalidStreamError as error:
+        raise cursor.error(str(error), place) from None
+
+
+def _read_column(
+    cursor: Cursor, attributes: list[str], single: dict[str, Any], seen: set[str]
+) -> None:
+    place = cursor.token
+    column = cursor.name("a column")
+    if column in seen:
+        cursor.fail(f"column {column!r} is named twice", place)
+    seen.add(column)
+    type_token = cursor.token
+    _read_type(cursor)
+    roles = []
+    while cursor.token.word in ROLES:
+        role = cursor.token.word
+        if role.lower() in single:
+            cursor.fail(f"{role} is {single[role.lower()]!r} already")
+        if role == "ATTRIBUTE":
+            attributes.append(column)
+        else:
+            single[role.lower()] = column
+        roles.append(role)
+        cursor.next()
+    if not roles:
+        attributes.append(column)
+    for role in roles or ["ATTRIBUTE"]:
+        _check_type(cursor, column, type_token, role, given=bool(roles))
+
+
+def _check_type(cursor: Cursor, column: str, token: Token, role: str, *, given: bool) -> None:
+    if token.word in ROLES[role]:
+        return
+    what = "a column without role is an attribute, which" if not given else f"{role}"
+    cursor.fail(
+        f"column {column!r} has type {token.word}; {what} takes {', '.join(ROLES[role][:4])}, ...",
+        token,
+    )
+
+
+def _read_type(cursor: Cursor) -> None:
+    """Read a type's name, with what may follow it in other systems' definitions."""
+    word = cursor.choose(dict.fromkeys((*TEXTS, *TIMES, *NUMBERS)))
+    if word == "DOUBLE":
+        cursor.accept("PRECISION")
+    if cursor.accept("("):
+        while True:
+            if cursor.token.kind != NUMBER:
+                cursor.fail_expected([], "a number")
+            cursor.next()
+            if not cursor.accept(","):
+                break
+        cursor.expect(")")
+    if word == "TIMESTAMP" and cursor.token.word in ("WITH", "WITHOUT"):
+        cursor.next()
+        cursor.expect("TIME", "ZONE")
+
+
+def _read_options(cursor: Cursor) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if not cursor.accept("WITH"):
+        return options
+    cursor.expect("(")
+    while True:
+        name = cursor.token.text.lower()
+        if name in options:
+            cursor.fail(f"{name} is given twice")
+        cursor.choose([span.upper() for span in SPANS])
+        cursor.expect("=")
+        options[name] = cursor.span()
+        if not cursor.accept(","):
+            break
+    if not cursor.accept(")"):
+        cursor.fail_expected([",", ")"])
+    return options
