@@ -20,6 +20,7 @@ from everquery.errors import (
     UnknownStreamError,
 )
 from everquery.queries import Border, Box, Interval, Query, Range
+from everquery.queries.sql import InvalidSqlError
 from everquery.registry import Registry
 from everquery.stream import Stream
 
@@ -35,6 +36,7 @@ __all__ = [
     "Interval",
     "InvalidBatchError",
     "InvalidQueryError",
+    "InvalidSqlError",
     "InvalidStreamError",
     "InvalidTableError",
     "Query",

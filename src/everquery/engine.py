@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -12,12 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from everquery.errors import (
     InvalidQueryError,
     InvalidStreamError,
     RegistryBehindError,
     UnknownQueryError,
+    UnknownStreamError,
 )
 from everquery.index.arrays import OPTION_FLAGS, PAUSED
 from everquery.kinds import KINDS
@@ -32,6 +34,18 @@ from everquery.queries.changes import (
     Resume,
 )
 from everquery.queries.spec import Key
+from everquery.queries.sql import (
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    DropQuery,
+    ExplainQuery,
+    ShowQueries,
+    ShowStreams,
+    Statement,
+    print_stream,
+    read_sql,
+)
 from everquery.queries.table import check_table
 from everquery.registry import Registry
 from everquery.shard import DueMerge, Shard
@@ -272,6 +286,24 @@ class Engine:
         """
         self._apply(Resume(_ids(query_id)))
 
+    def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> pa.Table | None:
+        """Run SQL statements, and return what the last one shows; see docs/sql.md.
+
+        Examples
+        --------
+        >>> import everquery as eq
+        >>> engine = eq.Engine(eq.Stream("trades", key="symbol", attributes=["price"]))
+        >>> engine.sql("CREATE STANDING QUERY ibm AS SELECT * FROM trades"
+        ...            " WHERE symbol = :s AND price >= 40 AND price < 50 EMIT ENTER, LEAVE",
+        ...            {"s": "IBM"})
+        >>> engine.sql("SHOW STANDING QUERIES")["id"].to_pylist()
+        ['ibm']
+        """
+        shown = None
+        for statement in read_sql(text, parameters=parameters, stream_of=self._stream_of):
+            shown = self._execute(statement)
+        return shown
+
     def queries(self) -> pa.Table:
         """Return all live queries in order of registration.
 
@@ -378,6 +410,48 @@ class Engine:
             self._merging = None
             self._shard = restored
             self._position = position
+
+    # -- SQL ----------------------------------------------------------------------------------
+
+    def _stream_of(self, name: str) -> Stream:
+        if name == self._stream.name:
+            return self._stream
+        if self._registry is None:
+            raise UnknownStreamError(f"there is no stream {name!r}; here is {self._stream.name!r}")
+        return self._registry.stream(name)
+
+    def _execute(self, statement: Statement) -> pa.Table | None:
+        match statement:
+            case CreateStream(stream):
+                if self._registry is not None:
+                    self._registry.create_stream(stream)
+                elif stream != self._stream:
+                    raise InvalidStreamError("an engine without a registry has one stream only")
+            case CreateQuery(stream_name, query):
+                if stream_name != self._stream.name:
+                    raise InvalidQueryError(
+                        f"this engine is on stream {self._stream.name!r}; for {stream_name!r} open"
+                        " another one"
+                    )
+                self.register(query)
+            case AlterQuery(query_id, action):
+                (self.pause if action == "pause" else self.resume)(query_id)
+            case DropQuery(query_id):
+                self.deregister(query_id)
+            case ExplainQuery(query_id):
+                explained = self.explain(query_id)
+                return pa.table({"id": [query_id], "explanation": [str(explained)]})
+            case ShowQueries(like):
+                self.refresh()
+                table = self.queries()
+                return table if like is None else table.filter(pc.match_like(table["id"], like))
+            case ShowStreams():
+                streams = {self._stream.name: self._stream}
+                if self._registry is not None:
+                    streams = self._registry.streams()
+                definitions = [print_stream(stream) for stream in streams.values()]
+                return pa.table({"name": list(streams), "definition": definitions})
+        return None
 
     # -- upkeep -------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@
     ├── InvalidQueryError       (ValueError)  a query that can't be, or not on this stream
     │   ├── DuplicateQueryError               an id that is live already
     │   └── InvalidTableError                 a table of queries with bad rows; see ``errors``
+    ├── InvalidSqlError         (ValueError)  SQL that can't be read (in everquery.queries.sql)
     ├── UnknownQueryError       (KeyError)    no live query has this id
     ├── UnknownStreamError      (KeyError)    the registry has no such stream
     ├── RegistryError                         the registry can't be opened, read or written

@@ -80,9 +80,8 @@ _bases = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
-_ADVANCE = text(
-    "UPDATE everquery_streams SET head = head + :count WHERE name = :name AND head = :head"
-)
+_ADVANCE = "UPDATE everquery_streams SET head = head + ? WHERE name = ? AND head = ?"
+_INSERT = "INSERT INTO everquery_changes VALUES (?, ?, ?, ?, ?)"
 _HEAD = text("SELECT head FROM everquery_streams WHERE name = :name")
 _READ = text(
     "SELECT first, count, operation, payload FROM everquery_changes"
@@ -126,13 +125,18 @@ class Registry:
             self._shown = address.render_as_string(hide_password=True)
             if address.drivername == "postgresql":
                 address = address.set(drivername="postgresql+psycopg")
-            self._database = create_engine(address)
+            # A connection that a server lost is found out before it is used.
+            self._database = create_engine(address, pool_pre_ping="sqlite" not in url)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
             raise RegistryError(
                 f"can't open the registry: {_first_line(error)};"
                 " give a URL such as sqlite:///queries.db or postgresql://user@host/database"
                 " (pip install 'everquery[postgres]')"
             ) from None
+        self._writes = self._database.execution_options(everquery_writes=True)
+        mark = "?" if self._database.dialect.paramstyle == "qmark" else "%s"
+        self._advance = _ADVANCE.replace("?", mark)
+        self._insert = _INSERT.replace("?", mark)
         # Connections end with the registry, also where nobody closes it.
         weakref.finalize(self, self._database.dispose)
         if self._database.dialect.name == "sqlite":
@@ -200,18 +204,13 @@ class Registry:
         """
         at = head
         with self._writing() as connection:
+            # In the driver's own words: SQLAlchemy's would take twice as long as the database.
             for operation, count, payload in encode_change(change, stream):
-                step = {"name": stream.name, "head": at, "count": count}
-                if connection.execute(_ADVANCE, step).rowcount != 1:
+                step = connection.exec_driver_sql(self._advance, (count, stream.name, at))
+                if step.rowcount != 1:
                     raise RegistryBehindError(f"position {at} of {stream.name!r} is taken")
-                row = {
-                    "stream": stream.name,
-                    "first": at,
-                    "count": count,
-                    "operation": operation,
-                    "payload": payload,
-                }
-                connection.execute(insert(_changes), row)
+                row = (stream.name, at, count, operation, payload)
+                connection.exec_driver_sql(self._insert, row)
                 at += count
         return at
 
@@ -297,10 +296,8 @@ class Registry:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._explained(), self._database.connect() as connection:
-            connection = connection.execution_options(everquery_writes=True)
-            with connection.begin():
-                yield connection
+        with self._explained(), self._writes.begin() as connection:
+            yield connection
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -190,7 +190,9 @@ class Cursor:
             return value
         if isinstance(value, timedelta):
             return value
-        if type(value) is int and value.bit_length() <= LARGEST_INTEGER:
+        if type(value) is int:
+            if value.bit_length() > LARGEST_INTEGER:
+                self.fail(f"{token.text} is an integer beyond float64", token)
             return value
         try:
             return exact_float(value.item() if hasattr(value, "item") else value, token.text)

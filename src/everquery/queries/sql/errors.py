@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from everquery.errors import EverqueryError
 
 LONGEST_SHOWN = 100  # characters of the source line that a message shows
+LONGEST_REASON = 1_000  # characters; a name in it may be of any length
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -50,11 +51,12 @@ def error_at(text: str, position: int, reason: str) -> InvalidSqlError:
     line, begin = 1, 0
     for end in _LINE_END.finditer(text, 0, position):
         line, begin = line + 1, end.end()
-    if text[position - 1 : position + 1] == "\r\n":  # the place is inside a line end
-        line, begin = line - 1, text.rfind("\n", 0, position - 1) + 1
-    stop = _LINE_END.search(text, position)
-    source = text[begin : stop.start() if stop else len(text)]
+    ends = (text.find(end, position) for end in "\r\n")
+    source = text[begin : min((end for end in ends if end >= 0), default=len(text))]
     column = position - begin
+    if len(reason) > LONGEST_REASON:
+        reason = f"{reason[:LONGEST_REASON]}…"
+    reason = "".join(map(_visible, reason))
     message = f"line {line}, column {column + 1}: {reason}\n{_pointed(source, column)}"
     return InvalidSqlError(message, line, column + 1)
 
@@ -72,9 +74,9 @@ def _pointed(source: str, column: int) -> str:
 
 def _visible(character: str) -> str:
     """Return what stands for the character on a terminal; NUL and half surrogates would harm."""
-    return (
-        character if character.isprintable() or character == "\t" else "\N{REPLACEMENT CHARACTER}"
-    )
+    if character.isprintable() or character == "\t":
+        return character
+    return "\N{REPLACEMENT CHARACTER}"
 
 
 def _blank(character: str) -> str:

@@ -28,8 +28,8 @@ _TOKEN = re.compile(
     | ( '[^']*+(?:''[^']*+)*+' )
     | ( (?: [0-9]++(?:\.[0-9]*+)? | \.[0-9]++ )(?: [eE][+-]?[0-9]++ )? )
     | ( :[^\W\d]\w*+ )
-    | ( <= | >= | <> | != | == | \|\| | . )
-    | ( \Z )
+    | ( <= | >= | <> | != | == | \|\| | [^;] )
+    | ( ;[\s;]*+ | \Z )
     )""",
     re.VERBOSE | re.DOTALL,
 )
@@ -80,13 +80,12 @@ def scan_statements(text: str) -> Iterator[list[Token]]:
         found = match[kind]
         if kind == WORD:
             tokens.append(Token(WORD, found, found.upper(), match.start(WORD)))
-            continue
-        if kind == END or found == ";":
-            tokens.append(Token(END, found, "", match.start(kind)))
+        elif kind == END:
+            tokens.append(Token(END, found[:1], "", match.start(END)))
             if len(tokens) > 1:
                 yield tokens
             tokens = []
-            if kind == END:
+            if not found:  # the end, which an empty match would find again
                 return
         elif kind == SYMBOL:
             start = match.start(SYMBOL)
