@@ -6,7 +6,7 @@
 >>> engine.register(eq.Range("cheap", {"price": (0, 10)}))
 """
 
-from everquery.engine import Engine, Explanation, Registered, open_engine
+from everquery.engine import Engine, open_engine
 from everquery.errors import (
     DuplicateQueryError,
     EverqueryError,
@@ -22,6 +22,7 @@ from everquery.errors import (
 from everquery.queries import Border, Box, Interval, Query, Range
 from everquery.queries.sql import InvalidSqlError
 from everquery.registry import Registry
+from everquery.results import Explanation, Registered
 from everquery.stream import Stream
 
 open = open_engine  # noqa: A001 - `eq.open(url)` reads well, and nobody imports * from here

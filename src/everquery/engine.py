@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import date, datetime
 from threading import RLock
 from types import TracebackType
@@ -12,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from everquery.errors import (
     InvalidQueryError,
@@ -21,8 +19,8 @@ from everquery.errors import (
     UnknownQueryError,
     UnknownStreamError,
 )
-from everquery.index.arrays import OPTION_FLAGS, PAUSED
 from everquery.kinds import KINDS
+from everquery.listing import list_queries
 from everquery.memory import release_freed_memory
 from everquery.queries import Query
 from everquery.queries.changes import (
@@ -34,78 +32,16 @@ from everquery.queries.changes import (
     Resume,
 )
 from everquery.queries.spec import Key
-from everquery.queries.sql import (
-    AlterQuery,
-    CreateQuery,
-    CreateStream,
-    DropQuery,
-    ExplainQuery,
-    ShowQueries,
-    ShowStreams,
-    Statement,
-    print_stream,
-    read_sql,
-)
+from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
 from everquery.registry import Registry
+from everquery.results import Explanation, Registered
 from everquery.shard import DueMerge, Shard
 from everquery.state.names import NameTable, encode
+from everquery.statements import execute
 from everquery.stream import Stream
 
 BULK = 100_000  # rows of a table after which freed memory is given back
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """What became of a table of queries.
-
-    Attributes
-    ----------
-    registered : int
-        How many rows are live queries now.
-    errors : pyarrow.Table
-        ``row``, ``id`` and ``reason`` of each row that was skipped.
-    """
-
-    registered: int
-    errors: pa.Table
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """How a query is evaluated; prints as text.
-
-    Attributes
-    ----------
-    query_id, kind : str
-    path : str
-        The structure that finds the query.
-    attributes : tuple of str
-        The attributes by which it is found.
-    candidate_share : float
-        The share of the events of its lane (its key's, or all) that look at the query.
-    cost_ns : float
-        Nanoseconds that the query is expected to add to such an event.
-    lane_queries, segment_queries : int
-        How many queries share the lane, and the segment.
-    """
-
-    query_id: str
-    kind: str
-    path: str
-    attributes: tuple[str, ...]
-    candidate_share: float
-    cost_ns: float
-    lane_queries: int
-    segment_queries: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.kind} query {self.query_id!r}: {self.path} on {', '.join(self.attributes)}; "
-            f"looked at by {self.candidate_share:.3%} of the events of its lane of"
-            f" {self.lane_queries:,} queries, {self.cost_ns:.3g} ns an event"
-            f" (segment of {self.segment_queries:,})"
-        )
 
 
 class Engine:
@@ -301,7 +237,7 @@ class Engine:
         """
         shown = None
         for statement in read_sql(text, parameters=parameters, stream_of=self._stream_of):
-            shown = self._execute(statement)
+            shown = execute(self, self._registry, statement)
         return shown
 
     def queries(self) -> pa.Table:
@@ -311,7 +247,7 @@ class Engine:
         attribute its half-open range, null where there is no limit.
         """
         with self._lock:
-            return _list_queries(self._shard)
+            return list_queries(self._shard)
 
     def explain(self, query_id: str) -> Explanation:
         """Return how a query is evaluated, and what it is expected to cost."""
@@ -411,47 +347,13 @@ class Engine:
             self._shard = restored
             self._position = position
 
-    # -- SQL ----------------------------------------------------------------------------------
-
     def _stream_of(self, name: str) -> Stream:
+        """Return a stream that SQL names."""
         if name == self._stream.name:
             return self._stream
         if self._registry is None:
             raise UnknownStreamError(f"there is no stream {name!r}; here is {self._stream.name!r}")
         return self._registry.stream(name)
-
-    def _execute(self, statement: Statement) -> pa.Table | None:
-        match statement:
-            case CreateStream(stream):
-                if self._registry is not None:
-                    self._registry.create_stream(stream)
-                elif stream != self._stream:
-                    raise InvalidStreamError("an engine without a registry has one stream only")
-            case CreateQuery(stream_name, query):
-                if stream_name != self._stream.name:
-                    raise InvalidQueryError(
-                        f"this engine is on stream {self._stream.name!r}; for {stream_name!r} open"
-                        " another one"
-                    )
-                self.register(query)
-            case AlterQuery(query_id, action):
-                (self.pause if action == "pause" else self.resume)(query_id)
-            case DropQuery(query_id):
-                self.deregister(query_id)
-            case ExplainQuery(query_id):
-                explained = self.explain(query_id)
-                return pa.table({"id": [query_id], "explanation": [str(explained)]})
-            case ShowQueries(like):
-                self.refresh()
-                table = self.queries()
-                return table if like is None else table.filter(pc.match_like(table["id"], like))
-            case ShowStreams():
-                streams = {self._stream.name: self._stream}
-                if self._registry is not None:
-                    streams = self._registry.streams()
-                definitions = [print_stream(stream) for stream in streams.values()]
-                return pa.table({"name": list(streams), "definition": definitions})
-        return None
 
     # -- upkeep -------------------------------------------------------------------------------
 
@@ -526,45 +428,3 @@ def _repeated(ids: pa.Array) -> Any:  # noqa: ANN401 - a NumPy array of bool
     first = np.full(numbers.max(initial=-1) + 2, -1, np.int64)  # the last place is for nulls
     first[numbers[::-1]] = np.arange(numbers.size)[::-1]
     return (first[numbers] != np.arange(numbers.size)) & (numbers >= 0)
-
-
-def _list_queries(shard: Shard) -> pa.Table:
-    stream = shard.stream
-    parts = []
-    for block, slots in shard.blocks():
-        n = len(block)
-        paused = shard.catalog.flags[slots] & PAUSED != 0
-        columns: dict[str, Any] = {
-            "slot": slots,
-            "id": block.ids,
-            "kind": pa.repeat(block.kind, n),
-            "key": pa.nulls(n, pa.string()) if block.keys is None else block.keys,
-            "state": pa.array(["live", "paused"]).take(pa.array(paused.astype(np.int8))),
-            "owner": pa.nulls(n, pa.string()) if block.owner is None else block.owner,
-            "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
-            **{name: pa.nulls(n, pa.bool_()) for name in OPTION_FLAGS},
-        }
-        columns.update({name: pa.array(values) for name, values in block.options.items()})
-        for a, name in enumerate(stream.attributes):
-            low, high = np.full(n, -np.inf), np.full(n, np.nan)
-            if a in block.attributes:
-                low = block.low[block.attributes.index(a)]
-                high = block.high[block.attributes.index(a)]
-            columns[f"{name}_lo"] = pa.array(low, mask=low == -np.inf)
-            columns[f"{name}_hi"] = pa.array(high, mask=np.isnan(high))
-        parts.append(pa.table(columns))
-    if not parts:
-        names = [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
-        text = [(name, pa.string()) for name in ("id", "kind", "key", "state", "owner", "labels")]
-        ranges = [(name, pa.float64()) for name in names]
-        return pa.schema(
-            [*text, *((name, pa.bool_()) for name in OPTION_FLAGS), *ranges]
-        ).empty_table()
-    if shard.keys.type == pa.int64():
-        parts = [_with_integer_keys(part) for part in parts]
-    return pa.concat_tables(parts).sort_by("slot").drop_columns("slot")
-
-
-def _with_integer_keys(part: pa.Table) -> pa.Table:
-    place = part.schema.get_field_index("key")
-    return part.set_column(place, "key", part.column("key").cast(pa.int64()))

@@ -21,7 +21,7 @@ from everquery.index.rows import (
     Outcome,
 )
 from everquery.kinds import KINDS
-from everquery.state.admission import Events, join_events
+from everquery.state.accepted import Events, join_events
 from everquery.state.names import scramble
 from everquery.stream import Stream
 

@@ -37,7 +37,8 @@ from everquery.queries.changes import (
     RegisterBlocks,
     Resume,
 )
-from everquery.state.admission import Accepted, Admission, Events
+from everquery.state.accepted import Accepted, Events
+from everquery.state.admission import Admission
 from everquery.state.catalog import Catalog
 from everquery.state.dead_letters import DeadLetters, Letters
 from everquery.state.events import FINE, LATE, Arrivals, decode

@@ -9,8 +9,7 @@ Everything here is a function of the arrivals in their order, never of where a b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,92 +21,9 @@ from everquery.errors import InvalidBatchError
 from everquery.index.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
 from everquery.index.jit import kernel
 from everquery.index.rows import Grouped
+from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
 from everquery.state.keys import KeyTable
 from everquery.stream import Span, Stream
-
-_COLUMNS = ("key", "time", "seq", "values", "weight", "arrived", "mark")
-
-
-@dataclass(frozen=True, slots=True)
-class Events:
-    """Events as rows, in the order in which they are processed.
-
-    Attributes
-    ----------
-    key : int32, shape (n,)
-        Key numbers.
-    time : int64 or float64, shape (n,)
-    seq : int64, shape (n,)
-    values : float64, shape (attributes, n)
-    weight : int64, shape (n,)
-    arrived : int64, shape (n,)
-        How many events had arrived before this one.
-    mark : like time
-        The newest time seen, less the grace, when the event had arrived.
-    """
-
-    key: Int32s
-    time: Array
-    seq: Int64s
-    values: Floats
-    weight: Int64s
-    arrived: Int64s
-    mark: Array
-
-    def __len__(self) -> int:
-        return int(self.key.size)
-
-    def take(self, picked: Array) -> Events:
-        """Return the picked rows, in that order."""
-        return Events(
-            self.key[picked],
-            self.time[picked],
-            self.seq[picked],
-            np.ascontiguousarray(self.values[:, picked]),
-            self.weight[picked],
-            self.arrived[picked],
-            self.mark[picked],
-        )
-
-
-def join_events(parts: Sequence[Events]) -> Events:
-    """Return the rows of all parts, one behind the other."""
-    return Events(
-        np.concatenate([part.key for part in parts]),
-        np.concatenate([part.time for part in parts]),
-        np.concatenate([part.seq for part in parts]),
-        np.concatenate([part.values for part in parts], axis=1),
-        np.concatenate([part.weight for part in parts]),
-        np.concatenate([part.arrived for part in parts]),
-        np.concatenate([part.mark for part in parts]),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The accepted events of a batch, and what the batch made known besides.
-
-    Attributes
-    ----------
-    events : Events
-        Batch events first; behind them, for each event with `fresh` set, the previous event of its
-        key, as the one at which the key expired.
-    grouped : Grouped
-        The batch's events by key. ``position`` is twice the row plus one, so that the expiry that
-        an event makes known sorts before it.
-    fresh : uint8, for each grouped event
-        1 where the key expired before it.
-    expired_row : int64
-        The rows of `events`, ascending, that have `fresh` set; their previous events follow in the
-        same order.
-    late : Events
-    """
-
-    events: Events
-    grouped: Grouped
-    fresh: Bytes
-    expired_row: Int64s
-    late: Events
 
 
 @kernel
@@ -301,7 +217,7 @@ class Admission:
         arrays["time_type"] = np.frombuffer(
             pa.schema([("time", self.time_type or pa.null())]).serialize(), np.uint8
         )
-        for name in _COLUMNS:
+        for name in COLUMNS:
             arrays[f"held.{name}"] = getattr(self.held or self.no_events(), name)
 
     def load(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -310,7 +226,7 @@ class Admission:
         self.newest = header["newest"]
         kind = pa.ipc.read_schema(pa.py_buffer(arrays["time_type"].tobytes())).field("time").type
         self.time_type = None if pa.types.is_null(kind) else kind
-        self.held = Events(*(arrays[f"held.{name}"] for name in _COLUMNS))
+        self.held = Events(*(arrays[f"held.{name}"] for name in COLUMNS))
 
     def _needs_mark(self) -> bool:
         return self._stream.grace is not None or self._stream.expire_after is not None
