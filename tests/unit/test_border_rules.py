@@ -200,6 +200,15 @@ class TestTime:
             ("late", "a", 4, 55.0, 3)
         ]
 
+    def test_a_batch_whose_times_are_all_null_teaches_no_type(self):
+        engine = engine_of(eq.Range("r", {}), time="t")
+        engine.process(pa.table({"k": ["a"], "t": pa.nulls(1), "x": [1.0]}))
+        assert engine.dead_letters()["reason"].to_pylist() == ["null_time"]
+        times = pa.array([5], pa.timestamp("us"))
+        notices = engine.process(pa.table({"k": ["a"], "t": times, "x": [1.0]}))
+        assert notices["time"].to_pylist() == times.to_pylist()
+        assert engine.stats()["dead_letters"] == 1
+
     def test_grace_makes_disorder_cost_nothing(self):
         engine = engine_of(eq.Range("r", {}), time="t", grace=5)
         assert feed(engine, ("a", 10, 1.0), ("a", 8, 2.0)).num_rows == 0

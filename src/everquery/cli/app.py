@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from everquery.cli import bench, demo, version
-from everquery.errors import EverqueryError
+from everquery.cli import bench, demo, init, query, replay, run, sql, stream, version
+from everquery.cli.group import CommandGroup
 
 app = typer.Typer(
     name="everquery",
+    cls=CommandGroup,
     help="Standing queries over live streams: registered once, answered for ever.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+app.command("init")(init.init)
+app.add_typer(stream.app, name="stream")
+app.add_typer(query.app, name="query")
+app.command("sql")(sql.sql)
+app.command("run")(run.run)
+app.command("replay")(replay.replay)
 app.command("demo")(demo.demo)
 app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     bench.bench
@@ -39,14 +45,13 @@ def _options(
             "--version", help="Print the version.", callback=_print_version, is_eager=True
         ),
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
+    ] = False,
 ) -> None:
     pass
 
 
 def main() -> None:
-    """Run the command line; an error of everquery's is one line, not a traceback."""
-    try:
-        app()
-    except EverqueryError as error:
-        typer.echo(f"everquery: {error}", err=True)
-        sys.exit(2)
+    """Run the command line."""
+    app()

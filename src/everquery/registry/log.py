@@ -166,8 +166,10 @@ class Registry:
         if name is None and len(streams) == 1:
             return next(iter(streams.values()))
         if name not in streams:
-            known = ", ".join(map(repr, streams)) or "none"
+            if not streams:
+                raise UnknownStreamError(f"{self._shown} has no stream yet; create one")
             asked = "several streams; name one" if name is None else f"no stream {name!r}"
+            known = ", ".join(map(repr, streams))
             raise UnknownStreamError(f"{self._shown} has {asked} (it has {known})")
         return streams[name]
 

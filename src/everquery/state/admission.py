@@ -130,7 +130,7 @@ class Admission:
 
     def check_time(self, kind: pa.DataType) -> None:
         """Raise if times of this type can't be of this stream; change nothing."""
-        if self._stream.time is None:
+        if self._stream.time is None or pa.types.is_null(kind):
             return
         if self.time_type is not None and kind != self.time_type:
             raise InvalidBatchError(
@@ -142,7 +142,7 @@ class Admission:
 
     def set_time_type(self, kind: pa.DataType) -> None:
         """Fix the type of the stream's times, with its first batch."""
-        if self.time_type is None and self._stream.time is not None:
+        if self.time_type is None and not pa.types.is_null(kind):
             self.time_type = kind
             self._keys.last_time = self._keys.last_time.astype(self._dtype())
 

@@ -160,8 +160,10 @@ def _time(column: pa.Array, name: str, refused: Bytes) -> tuple[Array, pa.DataTy
         return time, pa.float64()
     if pa.types.is_date32(kind):
         column = column.cast(pa.int32())
-    elif pa.types.is_null(kind) or pa.types.is_integer(kind):
+    elif pa.types.is_integer(kind):
         kind = pa.int64()
+    elif pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64), kind  # every row is refused; no type to learn
     elif not (pa.types.is_timestamp(kind) or pa.types.is_date64(kind)):
         raise _wrong_type(name, column, "timestamps, dates or numbers")
     try:

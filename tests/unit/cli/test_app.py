@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import everquery as eq
-from everquery.cli import app as app_module
 from everquery.cli import bench
 from everquery.cli.app import app, main
+
+COMMANDS = ("init", "stream", "query", "sql", "run", "replay", "demo", "bench", "version")
 
 
 def run(*arguments):
@@ -28,18 +29,27 @@ def test_version(way):
 def test_help_names_every_command():
     result = run("--help")
     assert result.exit_code == 0
-    assert all(name in result.stdout for name in ("demo", "bench", "version"))
+    assert all(name in result.stdout for name in COMMANDS)
 
 
-def test_own_errors_are_one_line(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (eq.InvalidQueryError("lo is not below hi"), 1, "everquery: lo is not below hi\n"),
+        (OSError(28, "No space left"), 1, "everquery: [Errno 28] No space left\n"),
+        (KeyboardInterrupt(), 130, "everquery: interrupted\n"),
+    ],
+)
+def test_own_errors_are_one_line(monkeypatch, capsys, error, code, told):
     def fail():
-        raise eq.InvalidQueryError("lo is not below hi")
+        raise error
 
-    monkeypatch.setattr(app_module, "app", fail)
+    monkeypatch.setattr(bench, "checkout", fail)
+    monkeypatch.setattr(sys, "argv", ["everquery", "bench"])
     with pytest.raises(SystemExit) as ended:
         main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == "everquery: lo is not below hi\n"
+    assert ended.value.code == code
+    assert capsys.readouterr().err == told
 
 
 def test_bench_runs_the_checkout_with_its_arguments(monkeypatch, tmp_path):

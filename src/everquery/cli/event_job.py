@@ -1,0 +1,172 @@
+"""Events through an engine, one input after the other; ``run`` and ``replay`` share it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+
+from everquery.cli.numbers import rate
+from everquery.cli.options import has_integer_keys
+from everquery.cli.output import counted
+from everquery.cli.this_process import Clock
+from everquery.engine import Engine
+from everquery.sources.files import EventFile, EventPipe, Format, Piece
+
+STDIN = "-"
+
+Input = EventFile | EventPipe
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has happened so far.
+
+    Attributes
+    ----------
+    events : rows read
+    notices : by event
+    unreadable : lines that were no events
+    seconds : since the first batch
+    """
+
+    events: int = 0
+    notices: Counter[str] = field(default_factory=Counter)
+    unreadable: int = 0
+    seconds: float = 0.0
+
+    def count(self, notices: pa.Table) -> None:
+        """Count notices."""
+        if notices.num_rows:
+            for pair in pc.value_counts(notices["event"]).to_pylist():
+                self.notices[pair["values"]] += pair["counts"]
+
+
+def open_inputs(
+    names: list[str],
+    engine: Engine,
+    *,
+    form: Format | None,
+    integer_keys: bool,
+    stop: Callable[[], bool],
+) -> list[Input]:
+    """Return the inputs, each of which has been looked at; ``-`` is standard input."""
+    if names.count(STDIN) > 1:
+        raise typer.BadParameter("standard input can be read only once", param_hint="FILES")
+    text = STDIN in names or any(Path(name).suffix.lower() == ".csv" for name in names)
+    integers = integer_keys or (text and has_integer_keys(engine))
+    inputs: list[Input] = []
+    for name in names:
+        if name == STDIN:
+            pipe = EventPipe(
+                sys.stdin.buffer,
+                engine.stream,
+                form=form or "jsonl",
+                integer_keys=integers,
+                stop=stop,
+            )
+            inputs.append(pipe)
+        else:
+            inputs.append(EventFile(Path(name), engine.stream, integer_keys=integers))
+    return inputs
+
+
+class EventJob:
+    """Reads inputs, processes their events, and counts.
+
+    Parameters
+    ----------
+    engine : Engine
+    inputs : list
+    clock : function
+        Returns seconds.
+    stop : function
+        Tells whether to end before the next batch.
+    """
+
+    def __init__(
+        self, engine: Engine, inputs: list[Input], *, clock: Clock, stop: Callable[[], bool]
+    ) -> None:
+        self.engine = engine
+        self.inputs = inputs
+        self.tally = Tally()
+        self.interrupted = False
+        self.place = "before the first event"
+        self._clock = clock
+        self._stop = stop
+
+    def run(self) -> Iterator[tuple[Input, Piece, pa.Table]]:
+        """Yield each batch with its notices; at the end of the input, let out what is held back."""
+        began = self._clock()
+        for source in self.inputs:
+            rows = 0
+            for piece in source.pieces():
+                notices = self.engine.process(piece.batch)
+                rows += piece.batch.num_rows
+                self.tally.events += piece.batch.num_rows
+                self.tally.count(notices)
+                self.tally.seconds = self._clock() - began
+                self.place = f"{source.name}, behind {counted(rows, 'event')}"
+                if source.total is not None:
+                    share = piece.done / max(source.total, 1)
+                    self.place += f" ({share:.1%} of {source.total:,} {source.unit})"
+                yield source, piece, notices
+                if self._stop():
+                    break
+            self.tally.unreadable = sum(each.unreadable.count for each in self.inputs)
+            if self._stop():
+                self.interrupted = True
+                return
+        notices = self.engine.flush()
+        self.tally.count(notices)
+        self.tally.seconds = self._clock() - began
+        if self.inputs:
+            yield self.inputs[-1], Piece(notices.slice(0, 0), self.inputs[-1].total or 0), notices
+
+    def summary(self) -> dict[str, Any]:
+        """Return what happened."""
+        stats = self.engine.stats()
+        tally = self.tally
+        return {
+            "stream": self.engine.stream.name,
+            "position": self.engine.position,
+            "events": tally.events,
+            "notices": sum(tally.notices.values()),
+            "notices_by_event": dict(sorted(tally.notices.items())),
+            "refused": stats["dead_letters"],
+            "refused_by_reason": {k: v for k, v in stats["dead_letters_by_reason"].items() if v},
+            "unreadable_lines": tally.unreadable,
+            "held_back": stats["held"],
+            "seconds": round(tally.seconds, 3),
+            "interrupted": self.interrupted,
+            "place": self.place,
+        }
+
+    def summary_lines(self) -> Iterator[str]:
+        """Yield the summary as lines."""
+        summary = self.summary()
+        if self.interrupted:
+            yield f"interrupted: {self.place}"
+        by_event = ", ".join(f"{n:,} {event}" for event, n in summary["notices_by_event"].items())
+        notices = counted(summary["notices"], "notice") + (f" ({by_event})" if by_event else "")
+        speed = rate(summary["events"] / max(self.tally.seconds, 1e-9))
+        yield (
+            f"{counted(summary['events'], 'event')}, {notices} in {self.tally.seconds:.1f} s"
+            f" ({speed})"
+        )
+        if summary["refused"]:
+            reasons = ", ".join(f"{k} {v:,}" for k, v in summary["refused_by_reason"].items())
+            yield f"{counted(summary['refused'], 'event')} refused: {reasons}"
+        for source in self.inputs:
+            if source.unreadable.count:
+                lines = counted(source.unreadable.count, "line")
+                yield f"{source.name}: {lines} left out; the first is {source.unreadable.first}"
+        if summary["held_back"]:
+            yield f"{counted(summary['held_back'], 'event')} held back by the grace, not evaluated"

@@ -1,0 +1,24 @@
+"""``everquery init``: make a registry."""
+
+from __future__ import annotations
+
+import typer
+
+from everquery.cli.options import AsJson, RegistryUrl
+from everquery.cli.output import counted, print_json
+from everquery.engine import open_registry
+
+
+def init(registry: RegistryUrl, as_json: AsJson = False) -> None:
+    """Make a registry, or check that one is there and can be used."""
+    opened = open_registry(registry)
+    streams = list(opened.streams())
+    opened.close()
+    if as_json:
+        print_json({"registry": _shown(opened), "streams": streams})
+        return
+    typer.echo(f"{_shown(opened)} is ready, with {counted(len(streams), 'stream')}")
+
+
+def _shown(registry: object) -> str:
+    return repr(registry).removeprefix("Registry('").removesuffix("')")

@@ -1,0 +1,73 @@
+"""Options that several commands take, and the registry that they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from everquery.engine import Engine, open_engine, open_registry
+from everquery.errors import RegistryError
+from everquery.registry import Registry
+
+RegistryUrl = Annotated[
+    str,
+    typer.Option(
+        "--registry",
+        "-r",
+        envvar="EVERQUERY_REGISTRY",
+        metavar="URL",
+        help="Where the queries are: sqlite:///queries.db, postgresql://user@host/database.",
+    ),
+]
+StreamName = Annotated[
+    str | None,
+    typer.Option(
+        "--stream",
+        "-s",
+        envvar="EVERQUERY_STREAM",
+        metavar="NAME",
+        help="Which stream, if the registry has several.",
+    ),
+]
+IntegerKeys = Annotated[
+    bool,
+    typer.Option(
+        "--integer-keys",
+        help="Read the keys of a CSV as integers, also where no query has one yet.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def existing_registry(url: str) -> Registry:
+    """Return the registry at a URL; a file that is not there is not made."""
+    _expect_file(url)
+    return open_registry(url)
+
+
+def existing_engine(url: str, stream: str | None) -> Engine:
+    """Return an engine on a registry that is there."""
+    _expect_file(url)
+    return open_engine(url, stream)
+
+
+def _expect_file(url: str) -> None:
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        return  # the registry says what is wrong with it
+    name = address.database
+    if address.get_backend_name() != "sqlite" or not name or name.startswith((":", "file:")):
+        return
+    if not Path(name).exists():
+        raise RegistryError(f"there is no registry {url}; make it with: everquery init -r {url}")
+
+
+def has_integer_keys(engine: Engine) -> bool:
+    """Tell whether the queries' keys are integers; nothing else is known of events to come."""
+    return bool(pa.types.is_integer(engine.queries().schema.field("key").type))

@@ -1,0 +1,216 @@
+"""``everquery query``: the standing queries of a stream."""
+
+from __future__ import annotations
+
+import json
+import math
+from enum import StrEnum
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+
+from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_engine, has_integer_keys
+from everquery.cli.output import counted, print_json, print_record, print_table
+from everquery.cli.query_load import load
+from everquery.cli.values import parse_box, parse_labels, shown_range
+from everquery.errors import UnknownQueryError
+from everquery.kinds import KINDS
+from everquery.stream import Stream
+
+app = typer.Typer(help="The standing queries of a stream.", no_args_is_help=True)
+app.command("load")(load)
+
+SHOWN = 100
+Kind = StrEnum("Kind", {name: name for name in KINDS})  # type: ignore[misc]  # from a table
+BORDER = Kind("border")
+
+QueryId = Annotated[str, typer.Argument(metavar="ID", help="The query's id.")]
+QueryIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of queries.")]
+
+
+@app.command("add")
+def add(
+    query_id: QueryId,
+    registry: RegistryUrl,
+    stream: StreamName = None,
+    kind: Annotated[
+        Kind, typer.Option(help="range tells every event inside, border who enters and leaves.")
+    ] = BORDER,
+    box: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A range of an attribute: price=40..50 holds 40 and not 50; [40..50], (40..50),"
+            " 40.. and ..50 say it otherwise. Repeat for a box."
+        ),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="See only this key's events.")] = None,
+    integer_key: Annotated[
+        bool, typer.Option("--integer-key", help="The stream's keys are integers.")
+    ] = False,
+    owner: Annotated[str | None, typer.Option(help="Whose query it is.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A label, team=fx; repeat.")] = None,
+    silent: Annotated[
+        bool, typer.Option("--silent", help="Do not report who is inside already (border).")
+    ] = False,
+) -> None:
+    """Register a query."""
+    spec = KINDS[kind.value].spec
+    options: dict[str, Any] = {"owner": owner, "labels": parse_labels(label or [])}
+    if silent:
+        if "silent" not in spec.options:
+            raise typer.BadParameter(
+                f"{kind.value} queries have no such option", param_hint="--silent"
+            )
+        options["silent"] = True
+    ranges = parse_box(box or [])
+    with existing_engine(registry, stream) as engine:
+        if key is not None:
+            options["key"] = _key(key, integer=integer_key or has_integer_keys(engine))
+        engine.register(spec(query_id, ranges, **options))
+        typer.echo(f"query {query_id!r} is live on stream {engine.stream.name!r}")
+
+
+def _key(text: str, *, integer: bool) -> str | int:
+    if not integer:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not an integer, and the keys of this stream are", param_hint="--key"
+        ) from None
+
+
+@app.command("list")
+def list_queries(
+    registry: RegistryUrl,
+    stream: StreamName = None,
+    owner: Annotated[str | None, typer.Option(help="Only of this owner.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Only with this label, team=fx; repeat for all of.")
+    ] = None,
+    like: Annotated[
+        str | None, typer.Option(help="Only ids like this: % is anything, _ one character.")
+    ] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only of this kind.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=0, help="At most so many.", show_default=f"{SHOWN}; all with --json"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List queries in the order of registration."""
+    wanted = parse_labels(label or [])
+    with existing_engine(registry, stream) as engine:
+        table = engine.queries()
+        definition = engine.stream
+    if owner is not None:
+        table = table.filter(pc.equal(table["owner"], owner))
+    if kind is not None:
+        table = table.filter(pc.equal(table["kind"], kind.value))
+    if like is not None:
+        table = table.filter(pc.match_like(table["id"], like))
+    if wanted:
+        table = table.filter(_has_labels(table["labels"], wanted))
+    found = table.num_rows
+    if limit is None and not as_json:
+        limit = SHOWN
+    table = table if limit is None else table.slice(0, limit)
+    records = [_record(row, definition) for row in table.to_pylist()]
+    if as_json:
+        print_json(records)
+        return
+    names = ["id", "kind", "key", "box", "state", "owner", "labels"]
+    print_table(names, [_row(record, names) for record in records])
+    more = f", {table.num_rows:,} shown (--limit)" if table.num_rows < found else ""
+    typer.echo(counted(found, "query", "queries") + more)
+
+
+def _has_labels(column: pa.ChunkedArray, wanted: dict[str, str]) -> pa.Array:
+    """Tell which labels (JSON) include the wanted ones; each distinct text is read once."""
+    distinct = column.combine_chunks().dictionary_encode()
+    if isinstance(distinct, pa.ChunkedArray):
+        distinct = distinct.combine_chunks()
+    fits = [wanted.items() <= json.loads(text).items() for text in distinct.dictionary.to_pylist()]
+    return pa.array(fits, pa.bool_()).take(distinct.indices).fill_null(False)
+
+
+def _record(row: dict[str, Any], stream: Stream) -> dict[str, Any]:
+    box = {}
+    for name in stream.attributes:
+        low, high = row.pop(f"{name}_lo"), row.pop(f"{name}_hi")
+        if low is not None or high is not None:
+            box[name] = shown_range(low, high)
+    row["labels"] = json.loads(row["labels"]) if row["labels"] else {}
+    return row | {"box": box}
+
+
+def _row(record: dict[str, Any], names: list[str]) -> list[object]:
+    values = dict(record)
+    for name in ("box", "labels"):
+        values[name] = ", ".join(f"{k}={v}" for k, v in record[name].items()) or None
+    if values["key"] is not None:
+        values["key"] = str(values["key"])
+    return [values[name] for name in names]
+
+
+@app.command("show")
+def show(
+    query_id: QueryId, registry: RegistryUrl, stream: StreamName = None, as_json: AsJson = False
+) -> None:
+    """Show a query."""
+    with existing_engine(registry, stream) as engine:
+        table = engine.queries()
+        found = table.filter(pc.equal(table["id"], query_id)).to_pylist()
+        definition = engine.stream
+    if not found:
+        raise UnknownQueryError(f"no live query has the id {query_id!r}")
+    record = _record(found[0], definition)
+    if as_json:
+        print_json(record)
+    else:
+        names = list(record)
+        print_record(dict(zip(names, _row(record, names), strict=True)))
+
+
+@app.command("drop")
+def drop(ids: QueryIds, registry: RegistryUrl, stream: StreamName = None) -> None:
+    """End queries; with an unknown id among them, none is ended."""
+    with existing_engine(registry, stream) as engine:
+        engine.deregister(ids)
+    typer.echo(f"dropped {counted(len(ids), 'query', 'queries')}")
+
+
+@app.command("pause")
+def pause(ids: QueryIds, registry: RegistryUrl, stream: StreamName = None) -> None:
+    """Let queries emit nothing until they are resumed."""
+    with existing_engine(registry, stream) as engine:
+        engine.pause(ids)
+    typer.echo(f"paused {counted(len(ids), 'query', 'queries')}")
+
+
+@app.command("resume")
+def resume(ids: QueryIds, registry: RegistryUrl, stream: StreamName = None) -> None:
+    """Let paused queries emit again."""
+    with existing_engine(registry, stream) as engine:
+        engine.resume(ids)
+    typer.echo(f"resumed {counted(len(ids), 'query', 'queries')}")
+
+
+@app.command("explain")
+def explain(
+    query_id: QueryId, registry: RegistryUrl, stream: StreamName = None, as_json: AsJson = False
+) -> None:
+    """Tell how a query is evaluated, and what it is expected to cost."""
+    with existing_engine(registry, stream) as engine:
+        found = engine.explain(query_id)
+    if not as_json:
+        typer.echo(str(found))
+        return
+    names = ("query_id", "kind", "path", "attributes", "candidate_share", "cost_ns")
+    record = {name: getattr(found, name) for name in (*names, "lane_queries", "segment_queries")}
+    print_json(
+        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in record.items()}
+    )

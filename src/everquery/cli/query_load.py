@@ -1,0 +1,174 @@
+"""``everquery query load``: a file of queries, all in one transaction."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from everquery.cli.options import (
+    AsJson,
+    IntegerKeys,
+    RegistryUrl,
+    StreamName,
+    existing_engine,
+    has_integer_keys,
+)
+from everquery.cli.output import counted, print_json
+from everquery.errors import InvalidTableError
+from everquery.kinds import KINDS
+from everquery.queries.table import no_errors
+from everquery.sinks.files import UnwritableFileError
+from everquery.sources.files import QueryRows, read_queries
+
+SHOWN = 3
+
+
+class OnError(StrEnum):
+    """What bad rows do."""
+
+    refuse = "refuse"
+    skip = "skip"
+
+
+def load(
+    file: Annotated[Path, typer.Argument(help="A Parquet, CSV, or Arrow (Feather) file.")],
+    registry: RegistryUrl,
+    stream: StreamName = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The queries' kind: {' or '.join(KINDS)}.", show_default="the column kind"
+        ),
+    ] = None,
+    on_error: Annotated[
+        OnError, typer.Option(help="With a bad row, refuse the file, or leave out the row.")
+    ] = OnError.refuse,
+    errors: Annotated[
+        Path | None, typer.Option(metavar="CSV", help="Where bad rows are listed with reasons.")
+    ] = None,
+    integer_keys: IntegerKeys = False,
+    as_json: AsJson = False,
+) -> None:
+    """Register the queries of a file: id, key, ATTRIBUTE_lo, ATTRIBUTE_hi, closed, owner, labels.
+
+    All are registered in one transaction, or none is.
+    """
+    _report(no_errors(), errors)  # if it can't be written, then before anything is registered
+    console = Console(stderr=True)
+    with _progress(console) as progress, existing_engine(registry, stream) as engine:
+        task = progress.add_task("reading", total=None)
+        rows = read_queries(
+            file, progress=lambda done, total: progress.update(task, completed=done, total=total)
+        )
+        chosen, table = _kind(rows.table, kind, file)
+        if integer_keys or has_integer_keys(engine):
+            table = _with_integer_keys(table)
+        if rows.errors.num_rows and on_error is OnError.refuse:
+            _report(rows.errors, errors)
+            raise InvalidTableError(_refusal(rows.errors), rows.errors)
+        progress.update(task, description=f"registering {table.num_rows:,} queries", total=None)
+        try:
+            mode = "skip" if on_error is OnError.skip else "raise"
+            done = engine.register_table(table, kind=chosen, on_error=mode)  # type: ignore[arg-type]
+        except InvalidTableError as error:
+            _report(_in_file(error.errors, rows), errors)
+            raise
+    bad = _in_file(done.errors, rows)
+    _report(bad, errors)
+    if as_json:
+        summary = {"registered": done.registered, "skipped": bad.num_rows, "kind": chosen}
+        print_json(summary | {"errors": None if errors is None else str(errors)})
+        return
+    typer.echo(f"registered {counted(done.registered, 'query', 'queries')} from {file}")
+    if bad.num_rows:
+        where = f"; see {errors}" if errors else f": {_some(bad)}"
+        typer.echo(f"left out {counted(bad.num_rows, 'bad row')}{where}", err=True)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def _kind(table: pa.Table, kind: str | None, file: Path) -> tuple[str, pa.Table]:
+    """Return the kind of the queries, and the table without the column that says it."""
+    said: list[str] = []
+    if "kind" in table.column_names:
+        said = pc.unique(table["kind"]).drop_null().to_pylist()
+        table = table.drop_columns("kind")
+    if kind is not None:
+        if kind not in KINDS:
+            known = " or ".join(KINDS)
+            raise typer.BadParameter(f"{kind!r} is no kind; give {known}", param_hint="--kind")
+        said = sorted({kind, *said})
+    if len(said) == 1:
+        return said[0], table
+    if not said:
+        raise typer.BadParameter(
+            f"give the queries' kind, {' or '.join(KINDS)}: {file} has no column kind",
+            param_hint="--kind",
+        )
+    raise InvalidTableError(
+        f"{file} has queries of several kinds ({', '.join(said)}); split it by kind. Nothing is"
+        " registered",
+        pa.table({}),
+    )
+
+
+def _with_integer_keys(table: pa.Table) -> pa.Table:
+    if "key" not in table.column_names:
+        return table
+    place = table.column_names.index("key")
+    try:
+        return table.set_column(place, "key", table["key"].cast(pa.int64()))
+    except pa.ArrowException as error:
+        raise InvalidTableError(
+            f"the keys of this stream are integers: {error}. Nothing is registered", pa.table({})
+        ) from None
+
+
+def _in_file(errors: pa.Table, rows: QueryRows) -> pa.Table:
+    """Return errors with rows counted as in the file, and those of reading it."""
+    if rows.rows is not None and errors.num_rows:
+        errors = errors.set_column(0, "row", rows.rows.take(errors["row"].combine_chunks()))
+    return pa.concat_tables([errors, rows.errors]).sort_by("row")
+
+
+def _report(bad: pa.Table, path: Path | None) -> None:
+    if path is None:
+        return
+    try:
+        pa.csv.write_csv(bad, path)
+    except OSError as error:
+        raise UnwritableFileError(
+            f"{path} can't be written: {error.strerror or error}; the bad rows are not listed"
+        ) from error
+
+
+def _some(bad: pa.Table) -> str:
+    lines = bad.slice(0, SHOWN).to_pylist()
+    texts = [f"row {line['row']} ({line['id']!r}): {line['reason']}" for line in lines]
+    more = [f"and {bad.num_rows - SHOWN:,} more"] if bad.num_rows > SHOWN else []
+    return "; ".join([*texts, *more])
+
+
+def _refusal(bad: pa.Table) -> str:
+    return (
+        f"{counted(bad.num_rows, 'row is', 'rows are')} bad, so none is registered"
+        f" (--on-error skip registers the good ones): {_some(bad)}"
+    )

@@ -1,0 +1,170 @@
+"""``everquery sql``: statements from the line, a file, a pipe, or a prompt."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_registry
+from everquery.cli.output import print_json, print_table
+from everquery.cli.sql_session import SqlSession
+from everquery.errors import EverqueryError
+from everquery.sources.files import UnreadableFileError
+
+HISTORY = Path("~/.everquery_history")
+WORDS = (
+    "CREATE",
+    "STREAM",
+    "STANDING",
+    "QUERY",
+    "QUERIES",
+    "AS",
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "AND",
+    "BETWEEN",
+    "EMIT",
+    "MATCHES",
+    "ENTER",
+    "LEAVE",
+    "ALTER",
+    "PAUSE",
+    "RESUME",
+    "DROP",
+    "SHOW",
+    "STREAMS",
+    "LIKE",
+    "EXPLAIN",
+)
+
+
+def sql(
+    registry: RegistryUrl,
+    statement: Annotated[
+        str | None, typer.Argument(help="Statements; without, a prompt or standard input.")
+    ] = None,
+    stream: StreamName = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="A file of statements.")] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(help="What :name stands for: name=value; 'quoted' is text. Repeat."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run SQL statements; see docs/sql.md for what there is."""
+    parameters = parse_parameters(param or [])
+    if statement is not None and file is not None:
+        raise typer.BadParameter("give a statement or a file, not both", param_hint="--file")
+    session = SqlSession(existing_registry(registry), stream)
+    try:
+        if statement is None and file is None and sys.stdin.isatty():
+            _prompt(session, as_json=as_json)
+            return
+        text = statement if statement is not None else _read(file)
+        for table in session.run(text, parameters):
+            _print(table, as_json=as_json)
+    finally:
+        session.close()
+
+
+def _read(file: Path | None) -> str:
+    name = "standard input" if file is None else str(file)
+    try:
+        data = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise UnreadableFileError(f"{name} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableFileError(f"{name} is not text in UTF-8: {error}") from error
+
+
+def parse_parameters(texts: list[str]) -> dict[str, Any]:
+    """Return the values of ``name=value``: numbers where they look like it.
+
+    Examples
+    --------
+    >>> parse_parameters(["lo=40", "hi=50.5", "s=IBM", "key='7'"])
+    {'lo': 40, 'hi': 50.5, 's': 'IBM', 'key': '7'}
+    """
+    parameters: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{text!r}; write name=value", param_hint="--param")
+        parameters[name] = _value(value)
+    return parameters
+
+
+def _value(text: str) -> str | int | float:
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _print(table: pa.Table, *, as_json: bool) -> None:
+    rows = table.to_pylist()
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(table.column_names, [list(row.values()) for row in rows])
+
+
+def _prompt(session: SqlSession, *, as_json: bool) -> None:
+    """Read statements, each ended by ``;``, until the end of input; errors do not end it."""
+    _remember()
+    typer.echo("Statements end with ;   Ctrl-D ends")
+    lines: list[str] = []
+    while True:
+        try:
+            lines.append(input("     ...> " if lines else "everquery> "))
+        except EOFError:
+            typer.echo()
+            return
+        except KeyboardInterrupt:
+            typer.echo()
+            lines = []
+            continue
+        text = "\n".join(lines)
+        if not text.rstrip().endswith(";"):
+            lines = lines if text.strip() else []
+            continue
+        lines = []
+        try:
+            for table in session.run(text):
+                _print(table, as_json=as_json)
+        except EverqueryError as error:
+            typer.echo(f"everquery: {error}", err=True)
+
+
+def _remember() -> None:
+    """Give the prompt history and completion, where Python has readline."""
+    try:
+        import atexit
+        import readline
+    except ImportError:
+        return
+    path = HISTORY.expanduser()
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+
+    def save() -> None:
+        with contextlib.suppress(OSError):
+            readline.write_history_file(path)
+
+    atexit.register(save)
+
+    def complete(text: str, state: int) -> str | None:
+        found = [word for word in WORDS if text and word.startswith(text.upper())]
+        return f"{found[state]} " if state < len(found) else None
+
+    readline.set_completer(complete)
+    readline.parse_and_bind("tab: complete")

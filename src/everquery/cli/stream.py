@@ -1,0 +1,102 @@
+"""``everquery stream``: the streams of a registry."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from everquery.cli.options import AsJson, RegistryUrl, existing_registry
+from everquery.cli.output import print_json, print_record, print_table
+from everquery.cli.values import parse_span
+from everquery.stream import Stream
+
+app = typer.Typer(help="The streams of a registry.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The stream's name.")]
+
+
+@app.command("create")
+def create(
+    name: Name,
+    registry: RegistryUrl,
+    attributes: Annotated[
+        list[str],
+        typer.Option("--attribute", "-a", help="A numeric column that queries restrict; repeat."),
+    ],
+    key: Annotated[
+        str | None, typer.Option(help="The column that says what an event is about.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="The column with the event's time.")] = None,
+    weight: Annotated[str | None, typer.Option(help="A column of positive integers.")] = None,
+    grace: Annotated[
+        str | None,
+        typer.Option(help="How long events are held back so that disorder costs nothing: 5s."),
+    ] = None,
+    expire_after: Annotated[
+        str | None, typer.Option(help="A key without events for this long leaves its boxes: 1h.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a stream; one of this name that is there must be the same."""
+    stream = Stream(
+        name,
+        key=key,
+        time=time,
+        attributes=attributes,
+        weight=weight,
+        grace=parse_span(grace, "--grace"),
+        expire_after=parse_span(expire_after, "--expire-after"),
+    )
+    opened = existing_registry(registry)
+    opened.create_stream(stream)
+    opened.close()
+    if as_json:
+        print_json(_record(stream))
+    else:
+        typer.echo(f"stream {name!r} is there: {', '.join(stream.columns())}")
+
+
+@app.command("list")
+def list_streams(registry: RegistryUrl, as_json: AsJson = False) -> None:
+    """List the streams."""
+    opened = existing_registry(registry)
+    records = [_record(stream) for stream in opened.streams().values()]
+    opened.close()
+    if as_json:
+        print_json(records)
+        return
+    for record in records:
+        record["attributes"] = ", ".join(record["attributes"])
+    names = ("name", "key", "time", "attributes", "weight", "grace", "expire_after")
+    print_table(names, [[record[name] for name in names] for record in records])
+
+
+@app.command("show")
+def show(
+    registry: RegistryUrl,
+    name: Annotated[
+        str | None, typer.Argument(help="The stream's name; not needed if there is one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a stream, and how many changes its log of queries has seen."""
+    opened = existing_registry(registry)
+    stream = opened.stream(name)
+    record = _record(stream) | {"position": opened.head(stream.name)}
+    opened.close()
+    if as_json:
+        print_json(record)
+        return
+    record["attributes"] = ", ".join(record["attributes"])
+    print_record(record)
+
+
+def _record(stream: Stream) -> dict[str, Any]:
+    record = asdict(stream) | {"attributes": list(stream.attributes)}
+    for span in ("grace", "expire_after"):
+        if isinstance(record[span], timedelta):
+            record[span] = f"{record[span].total_seconds():g}s"
+    return record

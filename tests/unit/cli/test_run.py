@@ -1,0 +1,249 @@
+"""Events through the command line: files, pipes, Ctrl-C."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import everquery as eq
+
+PRICES = [45.0, 55.0, 41.0]
+SECONDS = 60  # the longest that a child may take before the test fails
+
+
+@pytest.fixture
+def band(shell):
+    shell("query", "add", "band", "--box", "price=40..50", "--key", "IBM")
+    shell("query", "add", "cheap", "--kind", "range", "--box", "price=..42")
+    return shell
+
+
+def write_events(path, prices=PRICES):
+    rows = [{"symbol": "IBM", "ts": i, "price": price} for i, price in enumerate(prices)]
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif path.suffix == ".csv":
+        lines = [f"{row['price']},extra,{row['ts']},IBM\r\n" for row in rows]
+        path.write_text("\ufeffprice,other,ts,symbol\n" + "".join(lines))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist([row | {"other": "x"} for row in rows]), path)
+    else:
+        table = pa.Table.from_pylist(rows)
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    return path
+
+
+EXPECTED = [("band", "enter", 0), ("band", "leave", 1), ("band", "enter", 2), ("cheap", "match", 2)]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+class TestFormats:
+    def test_notices_are_those_of_the_engine(self, band, tmp_path, suffix):
+        path = write_events(tmp_path / f"e.{suffix}")
+        result = band("run", path, "--json")
+        notices = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [(n["query_id"], n["event"], n["time"]) for n in notices] == EXPECTED
+        engine = eq.open(band.url)
+        events = pa.table({"symbol": ["IBM"] * 3, "ts": [0, 1, 2], "price": PRICES})
+        expected = engine.process(events)["notice_id"].to_pylist()
+        assert [n["notice_id"] for n in notices] == [each.hex() for each in expected]
+        summary = json.loads(result.stderr)
+        assert (summary["events"], summary["notices"], summary["interrupted"]) == (3, 4, False)
+
+    def test_replay_counts_by_query(self, band, tmp_path, suffix):
+        path = write_events(tmp_path / f"e.{suffix}")
+        position = eq.open(band.url).position
+        told = band.json("replay", path)
+        assert told["by_query"] == [
+            {"query_id": "band", "enter": 2, "leave": 1},
+            {"query_id": "cheap", "match": 1},
+        ]
+        assert (told["queries"], told["queries_with_notices"]) == (2, 2)
+        assert "2 of 2 queries reported" in band("replay", path, "--top", 1).stdout
+        assert eq.open(band.url).position == position
+
+
+@pytest.mark.parametrize("name", ["n.parquet", "n.jsonl"])
+def test_notices_to_a_file(band, tmp_path, name):
+    path = write_events(tmp_path / "e.parquet")
+    out = tmp_path / name
+    assert band.json("run", path, path, "--out", out)["events"] == 6
+    if name == "n.parquet":
+        notices = pq.read_table(out).to_pylist()
+    else:
+        notices = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(n["query_id"], n["event"], n["time"]) for n in notices][:4] == EXPECTED
+
+
+def test_text_lines_and_summary(band, tmp_path):
+    result = band("run", write_events(tmp_path / "e.csv"))
+    assert result.stdout.splitlines()[0] == "0  enter  band  IBM  price=45"
+    assert "3 events, 4 notices (2 enter, 1 leave, 1 match)" in result.stderr
+    assert band("run", "e.csv", "--quiet", "--out", "-").stderr == ""
+
+
+def test_no_notices_still_make_a_file(shell, tmp_path):
+    shell("run", write_events(tmp_path / "e.csv"), "--out", "n.parquet")
+    assert "query_id" in pq.read_table("n.parquet").column_names
+
+
+def test_what_can_not_be_read_is_counted(band, tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("symbol,ts,price\nIBM,1,45\nIBM,2,dear\nIBM,3\nIBM,,45\n,5,45\nIBM,6,55\n")
+    summary = json.loads(band("run", path, "--json").stderr)
+    assert summary["events"] == 5
+    assert summary["unreadable_lines"] == 1
+    assert summary["refused_by_reason"] == {"null_attribute": 1, "null_key": 1, "null_time": 1}
+    assert summary["notices_by_event"] == {"enter": 1, "leave": 1}
+    told = band("run", path).stderr
+    assert "line 4: it has 2 columns, not 3" in told
+    assert "3 events refused" in told
+
+
+def test_json_lines_with_odd_values(band, tmp_path):
+    lines = [
+        '{"symbol": "IBM", "ts": "2024-05-01T10:00:00.5Z", "price": 45}',
+        "not json",
+        "[1]",
+        '{"symbol": 7, "ts": "2024-05-01T10:00:01Z", "price": 45}',
+        '{"symbol": "IBM", "ts": "yesterday", "price": 45}',
+        '{"symbol": "IBM", "ts": "2024-05-01T10:00:02Z", "price": "45"}',
+        '{"symbol": "IBM", "ts": "2024-05-01T10:00:02Z", "price": 9007199254740993}',
+        "",
+        '{"symbol": "IBM", "ts": "2024-05-01T12:00:03+02:00", "price": 1e999}',
+    ]
+    (tmp_path / "e.jsonl").write_text("\n".join(lines))
+    result = band("run", "e.jsonl", "--json")
+    notices = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [n["event"] for n in notices] == ["enter", "leave"]
+    assert datetime.fromisoformat(notices[1]["time"]) == datetime.fromisoformat(
+        "2024-05-01T10:00:03Z"
+    )
+    assert notices[1]["price"] == "Infinity"
+    summary = json.loads(result.stderr)
+    assert summary["unreadable_lines"] == 2
+    assert summary["refused"] == 4
+
+
+def test_standard_input(band):
+    lines = "symbol,ts,price\nIBM,1.5,45\nIBM,2.5,55\n"
+    # CliRunner's stdin is no file; a child's is.
+    done = everquery(band, "run", "-", "--format", "csv", input=lines)
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "1.5  enter  band  IBM  price=45",
+        "2.5  leave  band  IBM  price=55",
+    ]
+    done = everquery(band, "run", "-", input=lines)
+    assert done.returncode == 1
+    assert "--format csv" in done.stderr
+    band("run", "-", "-", code=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("e.csv", "symbol,ts\nIBM,1\n", "needs column 'price'"),
+        ("e.csv", "symbol,ts,price,price\nIBM,1,2,3\n", "has it twice"),
+        ("e.parquet", "symbol,ts,price\n", "its content looks like CSV"),
+        ("e.jsonl", '{"symbol": \n', "line 1 is not JSON"),
+        ("e.jsonl", "", "is empty"),
+    ],
+)
+def test_bad_files(band, tmp_path, name, content, reason):
+    (tmp_path / name).write_text(content)
+    assert reason in band("run", name, code=1).stderr
+    assert reason in band("replay", name, code=1).stderr
+
+
+def test_bad_outputs(band, tmp_path):
+    path = write_events(tmp_path / "e.csv")
+    assert ".parquet or .jsonl" in band("run", path, "--out", "n.txt", code=1).stderr
+    assert "can't be written" in band("run", path, "--out", "no/n.jsonl", code=1).stderr
+
+
+def test_held_back_events_come_at_the_end(shell, tmp_path):
+    shell(
+        "stream", "create", "slow", "--key", "symbol", "--time", "ts", "-a", "price", "--grace", 5
+    )
+    shell("query", "add", "band", "-s", "slow", "--box", "price=40..50")
+    path = write_events(tmp_path / "e.csv")
+    assert len(shell("run", path, "-s", "slow").stdout.splitlines()) == 3
+
+
+def command(shell, *arguments):
+    line = [sys.executable, "-c", "from everquery.cli.app import main; main()", *arguments]
+    return line, os.environ | {"EVERQUERY_REGISTRY": shell.url}
+
+
+def everquery(shell, *arguments, **options):
+    line, env = command(shell, *arguments)
+    return subprocess.run(
+        line, env=env, capture_output=True, text=True, timeout=SECONDS, check=False, **options
+    )
+
+
+class Child:
+    """``everquery run -`` behind a pipe that the test writes to."""
+
+    def __init__(self, shell, *arguments):
+        line, env = command(shell, "run", *arguments, "-")
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(line, env=env, stdin=pipe, stdout=pipe, stderr=pipe)
+
+    def send(self, text):
+        self.process.stdin.write(text.encode())
+        self.process.stdin.flush()
+
+    def line(self):
+        ready, _, _ = select.select([self.process.stdout], [], [], SECONDS)
+        assert ready, "no notice came"
+        return self.process.stdout.readline().decode()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            pipe.close()
+
+
+def event(ts, price):
+    return json.dumps({"symbol": "IBM", "ts": ts, "price": price}) + "\n"
+
+
+def test_a_pipe_is_answered_line_by_line(band):
+    with Child(band) as child:
+        first = event(1, 45)
+        child.send(first[:10])
+        child.send(first[10:])
+        assert child.line() == "1  enter  band  IBM  price=45\n"
+        child.send(event(2, 55))
+        assert child.line() == "2  leave  band  IBM  price=55\n"
+        band("query", "add", "late", "--kind", "range", "--box", "price=60..")
+        child.send(event(3, 65))
+        assert child.line() == "3  match  late  IBM  price=65\n"
+        out, err = child.process.communicate(timeout=SECONDS)
+        assert (child.process.returncode, out) == (0, b"")
+        assert b"3 events, 3 notices" in err
+
+
+def test_ctrl_c_stops_cleanly_and_says_where(band):
+    with Child(band) as child:
+        child.send(event(1, 45))
+        child.line()
+        child.process.send_signal(signal.SIGINT)
+        _, err = child.process.communicate(timeout=SECONDS)
+        assert child.process.returncode == 130
+        assert b"interrupted: standard input, behind 1 event\n" in err
+        assert b"Traceback" not in err
