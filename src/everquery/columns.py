@@ -42,6 +42,8 @@ def exact_floats(column: pa.Array) -> tuple[Floats, Bools | None, Bools | None]:
             column = column.fill_null(pa.scalar(0).cast(column.type))
     if pa.types.is_decimal(column.type):
         floats, inexact = _floats_of_decimals(column)
+        if null is not None:
+            floats, inexact = np.where(null, 0.0, floats), inexact & ~null
     elif pa.types.is_integer(column.type):
         integers = np.asarray(column)
         floats = integers.astype(np.float64)

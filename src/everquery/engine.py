@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date, datetime
@@ -13,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.errors import (
+    InvalidBatchError,
     InvalidQueryError,
     InvalidStreamError,
     RegistryBehindError,
+    RegistryError,
     UnknownQueryError,
     UnknownStreamError,
 )
@@ -86,6 +89,7 @@ class Engine:
         self._lock = RLock()
         self._merger: ThreadPoolExecutor | None = None
         self._merging: tuple[DueMerge, Future[Any]] | None = None
+        self._failed_merges = 0
         self.refresh()
 
     @property
@@ -105,7 +109,7 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """End the thread that merges; the engine goes on to work without it."""
+        """Wait for the merge under way and end its thread; a later one starts another."""
         with self._lock:
             if self._merger is not None:
                 self._merger.shutdown()
@@ -144,6 +148,7 @@ class Engine:
                 try:
                     self._registry.compact(self._stream, changes, head=self._position)
                 except RegistryBehindError:
+                    self._catch_up()
                     continue
                 return
 
@@ -279,18 +284,19 @@ class Engine:
     def advance(self, time: int | float | date | datetime) -> pa.Table:
         """Say that time has come this far without an event, and return the notices.
 
-        Events that the grace held back are let out, and keys that have been silent expire.
+        Events that the grace held back are let out, and keys that have been silent expire. Before
+        the first batch there is nothing to let out, and the call changes nothing.
+
+        Raises
+        ------
+        InvalidBatchError
+            If it is no time of the stream's type.
         """
         with self._lock:
             kind = self._shard.admission.time_type
             if kind is None:
                 return self._shard.schema().empty_table()
-            if isinstance(time, date):
-                units = pa.scalar(time).cast(kind)
-                newest = units.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()
-            else:
-                newest = time
-            return self._shard.advance(newest)
+            return self._shard.advance(_in_units(time, kind))
 
     def flush(self) -> pa.Table:
         """Let out all events that the grace holds back, as at the end of a stream."""
@@ -300,6 +306,10 @@ class Engine:
     def expire(self, keys: Key | Iterable[Key]) -> pa.Table:
         """Forget keys now, and return their leaves (reason ``expired``)."""
         wanted = [keys] if isinstance(keys, (str, int)) else list(keys)
+        for key in wanted:
+            if isinstance(key, bool) or not isinstance(key, (str, int)):
+                raise InvalidQueryError(f"key {key!r} is no string or integer")
+        wanted = [key for key in wanted if isinstance(key, str) or -(2**63) <= key < 2**63]
         with self._lock:
             numbers = {self._shard.keys.find(key) for key in wanted} - {-1}
             return self._shard.expire(np.array(sorted(numbers), np.int32))
@@ -327,6 +337,7 @@ class Engine:
                     "query ids": shard.catalog.names.name_bytes(),
                     "keys": shard.keys.nbytes(),
                 },
+                "failed_merges": self._failed_merges,
                 "events": shard.events,
                 "held": 0 if shard.admission.held is None else len(shard.admission.held),
                 "notices": shard.notices,
@@ -372,18 +383,31 @@ class Engine:
                 try:
                     end = self._registry.append(self._stream, change, head=self._position)
                 except RegistryBehindError:
-                    self.refresh()
+                    self._catch_up()
                     continue
                 self._shard.apply(change)
                 self._position = end
                 return
 
+    def _catch_up(self) -> None:
+        """Read what another writer wrote; raise if nobody did."""
+        if not self.refresh():
+            raise RegistryError(
+                f"this engine stands at position {self._position} of {self._stream.name!r}, and"
+                " the registry is not there: it is older than the engine, or another one."
+                " Open a new engine on it"
+            )
+
     def _install_merged(self) -> None:
-        """Put a merge that is done in its place."""
+        """Put a merge that is done in its place; one that failed is tried again."""
         if self._merging is not None and self._merging[1].done():
             due, future = self._merging
             self._merging = None
-            self._shard.install(due, future.result())
+            if future.exception() is None:
+                self._shard.install(due, future.result())
+            else:
+                self._failed_merges += 1
+                self._shard.abandon(due)
 
     def _start_merge(self) -> None:
         """Start a merge that is due in another thread."""
@@ -415,11 +439,43 @@ def open_engine(url: str, stream: str | None = None) -> Engine:
     return Engine(registry.stream(stream), registry=registry)
 
 
+def _in_units(time: int | float | date | datetime, kind: pa.DataType) -> int | float:
+    """Return a time as a number in the unit of the stream's times, rounded down."""
+    try:
+        if isinstance(time, date):
+            moment = pa.scalar(time).cast(kind, safe=False)
+            whole = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+            number: int = moment.cast(whole).as_py()
+            return number
+        if pa.types.is_floating(kind) and math.isfinite(time):
+            return float(time)
+        if int(time) == time and -(2**62) < time < 2**62:
+            return int(time)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    raise InvalidBatchError(f"{time!r} is no time of type {kind}, which the stream's times have")
+
+
 def _ids(query_id: str | Iterable[str]) -> pa.Array:
+    """Return query ids, given as one, as several or as an Arrow column, as an Arrow array."""
     ids = [query_id] if isinstance(query_id, str) else query_id
-    if isinstance(ids, pa.ChunkedArray):
-        return ids.combine_chunks()
-    return ids if isinstance(ids, pa.Array) else pa.array(ids, pa.string())
+    try:
+        if isinstance(ids, pa.ChunkedArray):
+            ids = ids.combine_chunks()
+        if not isinstance(ids, pa.Array):
+            return pa.array(ids, pa.string())
+        if pa.types.is_dictionary(ids.type):
+            ids = ids.dictionary_decode()
+        if _is_text(ids.type):
+            return ids.cast(pa.string())
+    except (pa.ArrowException, TypeError, UnicodeError) as error:
+        raise InvalidQueryError(f"query ids are strings: {error}") from None
+    raise InvalidQueryError(f"query ids are strings; these are of type {ids.type}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _repeated(ids: pa.Array) -> Any:  # noqa: ANN401 - a NumPy array of bool

@@ -79,19 +79,27 @@ def place_crossings(found: Int64s, first_code: int, at: Int64s, keys: Int64s, co
 
 @kernel
 def sort_events(ends: Int64s, keys: Int64s, codes: Bytes) -> None:
-    """Sort each event's notices by position and slot; events have few, so by insertion."""
+    """Sort each event's notices by position and slot.
+
+    By insertion, because most events have few; with wide gaps first (Shell) where there are many.
+    """
     begin = 0
     for event in range(ends.size):
-        for i in range(begin + 1, ends[event]):
-            key = keys[i]
-            code = codes[i]
-            j = i
-            while j > begin and keys[j - 1] > key:
-                keys[j] = keys[j - 1]
-                codes[j] = codes[j - 1]
-                j -= 1
-            keys[j] = key
-            codes[j] = code
+        gap = 1
+        while 9 * gap < ends[event] - begin:
+            gap = 3 * gap + 1
+        while gap > 0:
+            for i in range(begin + gap, ends[event]):
+                key = keys[i]
+                code = codes[i]
+                j = i
+                while j >= begin + gap and keys[j - gap] > key:
+                    keys[j] = keys[j - gap]
+                    codes[j] = codes[j - gap]
+                    j -= gap
+                keys[j] = key
+                codes[j] = code
+            gap //= 3
         begin = ends[event]
 
 

@@ -39,7 +39,7 @@ class Explanation:
     cost_ns : float
         Nanoseconds that the query is expected to add to such an event.
     lane_queries, segment_queries : int
-        How many queries share the lane, and the segment.
+        How many queries share the lane within its segment, and the segment.
     """
 
     query_id: str

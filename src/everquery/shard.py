@@ -157,9 +157,12 @@ class Shard:
 
     def _number_waiting(self) -> None:
         if self._waiting:
-            queries = list(self._waiting.values())
-            self._waiting.clear()
-            self._register(blocks_of_queries(queries, self.stream))
+            waiting, self._waiting = self._waiting, {}
+            try:
+                self._register(blocks_of_queries(list(waiting.values()), self.stream))
+            except BaseException:
+                self._waiting = {**waiting, **self._waiting}  # nothing that was taken is lost
+                raise
 
     def _check_blocks(self, blocks: tuple[QueryBlock, ...]) -> None:
         for block in blocks:
@@ -447,10 +450,14 @@ class Shard:
         """Put the result of a merge in the place of its parts."""
         self.indexes[due.kind].layers.install(due.merge, merged)
 
+    def abandon(self, due: DueMerge) -> None:
+        """Give up a merge that failed; its parts stay as they are."""
+        self.indexes[due.kind].layers.abandon(due.merge)
+
     def explain(self, query_id: str) -> tuple[str, Explained]:
         """Return the kind of a live query, and how it is evaluated."""
         self.settle()
-        slot = int(self._slots_of(pa.array([query_id], pa.string()))[0])
+        slot = int(self._slots_of(pa.array([str(query_id)], pa.string()))[0])
         kind = _KIND_NAMES[self.catalog.kind[slot]]
         explained = self.indexes[kind].explain(slot)
         if explained is None:

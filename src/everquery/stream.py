@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,6 +12,9 @@ from everquery.errors import InvalidStreamError
 NOTICE_COLUMNS = ("query_id", "kind", "event", "key", "time", "seq", "reason", "notice_id")
 
 MOST_ATTRIBUTES = 60
+LONGEST_SPAN = 2**61  # in any unit: times are 64-bit
+
+LETTER_COLUMNS = ("position", "detail")  # of dead letters, besides those of notices
 
 Span = int | float | timedelta
 
@@ -75,7 +77,7 @@ class Stream:
         for name in self.attributes:
             if roles.count(name) > 1:
                 raise InvalidStreamError(f"{where}: column {name!r} is named twice")
-            if name in NOTICE_COLUMNS:
+            if name in (*NOTICE_COLUMNS, *LETTER_COLUMNS):
                 raise InvalidStreamError(
                     f"{where}: attribute {name!r} has the name of a notice column;"
                     " rename it in the events"
@@ -107,6 +109,8 @@ def bad_span(span: Span | None, *, zero: bool = False) -> str | None:
     if isinstance(span, bool) or not isinstance(span, (int, float, timedelta)):
         return "give a number in the unit of the time column, or a timedelta"
     seconds = span.total_seconds() if isinstance(span, timedelta) else span
-    if not (seconds > 0 or (zero and seconds == 0)) or seconds == math.inf:
+    if not (seconds > 0 or (zero and seconds == 0)):
         return "it must be positive"
+    if seconds >= LONGEST_SPAN:
+        return "it is longer than times are"
     return None

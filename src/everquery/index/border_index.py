@@ -83,8 +83,11 @@ class BorderIndex(KindIndex):
         if not segments or not keys.size:
             return None
         mask = LIVE_MASK | SILENT | NEW
-        inside = np.concatenate(
-            [part.inside(keys, values, flags, (mask, LIVE | NEW)) for part in segments]
+        # A query that was resumed before it was announced stands in two of the segments.
+        inside = np.unique(
+            np.concatenate(
+                [part.inside(keys, values, flags, (mask, LIVE | NEW)) for part in segments]
+            )
         )
         slots = inside >> SLOT_SHIFT & SLOT_MASK
         codes: Int64s = np.where(flags[slots] & RESUMED, _RESUMED, _REGISTERED)

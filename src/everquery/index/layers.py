@@ -112,6 +112,11 @@ class Layers(Generic[SegmentType]):
             self._outstanding = None
             self._replace(merge, merged)
 
+    def abandon(self, merge: Merge[SegmentType]) -> None:
+        """Give up a merge that `due_merge` handed out; it may come again."""
+        if merge is self._outstanding:
+            self._outstanding = None
+
     def rows(self, flags: Bytes) -> Iterator[Rows]:
         """Yield the rows that are not dropped, shape by shape."""
         for segments in self._segments.values():

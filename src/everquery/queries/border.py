@@ -36,6 +36,10 @@ class Border(Query):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.silent, bool):
+            raise InvalidQueryError(
+                f"query {self.id!r}: silent is {self.silent!r}; it is true or false"
+            )
         emit = (self.emit,) if isinstance(self.emit, str) else tuple(self.emit)
         if not emit or set(emit) - set(EVENTS):
             raise InvalidQueryError(

@@ -14,6 +14,7 @@ from everquery.queries.labels import Labels
 from everquery.stream import Span, bad_span
 
 LONGEST_ID = 1_024  # bytes in UTF-8
+LONGEST_KEY = 1 << 20
 
 Key = str | int
 
@@ -57,7 +58,11 @@ class Query:
                 object.__setattr__(self, "labels", Labels(self.labels))
         except InvalidQueryError as error:
             raise InvalidQueryError(f"query {self.id!r}: {error}") from None
-        if self.key is not None and type(self.key) is not str:
+        if isinstance(self.key, str):
+            reason = self.key and bad_text(self.key, "key", LONGEST_KEY)
+            if reason:
+                raise InvalidQueryError(f"query {self.id!r}: {reason}")
+        elif self.key is not None:
             if isinstance(self.key, np.integer):
                 object.__setattr__(self, "key", int(self.key))
             if isinstance(self.key, bool) or not isinstance(self.key, (str, int)):

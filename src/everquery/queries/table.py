@@ -166,7 +166,10 @@ def _columns(
 
 def _text(column: pa.Array, name: str, *, integers: bool) -> pa.Array:
     if integers and pa.types.is_integer(column.type):
-        return column.cast(pa.int64())
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise _fail(f"column {name!r}: {error}; keys are 64-bit integers") from None
     if not (
         pa.types.is_string(column.type)
         or pa.types.is_large_string(column.type)

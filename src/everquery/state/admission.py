@@ -97,7 +97,7 @@ def admit_groups(
             if (
                 expiring
                 and in_sight
-                and max(time[row], mark[row]) >= last_time[key] + expire_after[0]
+                and max(time[row], mark[row]) - expire_after[0] >= last_time[key]
             ):
                 expired = 1
                 previous[row] = before
@@ -190,11 +190,11 @@ class Admission:
             return np.empty(0, np.int32), np.empty(0, self._dtype())
         known = len(self._keys)
         limit = self._span(self._stream.expire_after)
-        expires = self._keys.last_time[:known] + limit
+        last = self._keys.last_time[:known]
         silent = self._keys.seen[:known] != 0
-        silent &= expires <= self.newest - self._span(self._stream.grace)
+        silent &= last <= self.newest - self._span(self._stream.grace) - limit
         keys = np.flatnonzero(silent).astype(np.int32)
-        return keys, expires[keys]
+        return keys, last[keys] + limit
 
     def last_events(self, keys: Int32s) -> Events:
         """Return the last accepted event of each key."""

@@ -22,6 +22,7 @@ from everquery.state.events import (
 from everquery.stream import Stream
 
 KEPT = 100_000  # rows
+MOST_TABLES = 256
 
 _DETAILS = {
     NULL_ATTRIBUTE: "{} is null",
@@ -77,6 +78,8 @@ class DeadLetters:
         table = table.slice(max(0, table.num_rows - KEPT))
         self._kept.append(table)
         self._rows += table.num_rows
+        if len(self._kept) > MOST_TABLES:  # a small table costs much more than its rows
+            self._kept = deque([self.table()])
         while self._rows > KEPT:
             over = self._rows - KEPT
             oldest = self._kept.popleft()
@@ -117,7 +120,9 @@ class DeadLetters:
         """Take over counts and letters of a snapshot."""
         self.counts[:] = arrays["dead_letters.counts"]
         with pa.ipc.open_stream(arrays["dead_letters.kept"].tobytes()) as reader:
-            self.keep(reader.read_all())
+            kept = reader.read_all()
+        if kept.num_rows:  # an empty table does not know the types of keys and times
+            self.keep(kept)
 
     def _table(self, letters: Letters) -> pa.Table:
         names = self._stream.attributes

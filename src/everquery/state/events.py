@@ -130,6 +130,8 @@ def _wrong_type(name: str, column: pa.Array, wanted: str) -> InvalidBatchError:
 def _key(column: pa.Array, name: str, refused: Bytes) -> pa.Array:
     values = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_string_view(values):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
         column, values = column.cast(pa.string()), pa.string()
     if pa.types.is_null(values):
         column = column.cast(pa.string())
@@ -200,7 +202,7 @@ def _weight(column: pa.Array, stream: Stream, refused: Bytes) -> Int64s:
         good = numbers <= np.iinfo(np.int64).max
     else:
         numbers = np.asarray(column.cast(pa.float64()).fill_null(1.0))
-        good = (numbers == np.floor(numbers)) & (numbers < 2.0**63)
+        good = (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**63)
     weight = np.where(good, numbers, 0).astype(np.int64)
     _refuse(refused, weight < 1, BAD_WEIGHT)
     return weight

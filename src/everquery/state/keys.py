@@ -59,6 +59,8 @@ class KeyTable:
     def _numbers(
         self, keys: pa.Array, error: type[InvalidBatchError | InvalidQueryError]
     ) -> Int32s:
+        if not len(keys):
+            return np.empty(0, np.int32)  # of no keys, the type says nothing
         if not pa.types.is_dictionary(keys.type):
             # Arrow finds a batch's distinct keys twice as fast as our own table would.
             keys = keys.dictionary_encode()
@@ -70,7 +72,7 @@ class KeyTable:
 
     def check(self, keys: pa.Array | None) -> None:
         """Raise if keys of this type can't be of this stream; change nothing."""
-        if keys is not None and self.type is not None:
+        if keys is not None and self.type is not None and keys.null_count < len(keys):
             kind = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
             if _family(kind) != self.type:
                 raise self._mismatch(kind, InvalidBatchError)
@@ -79,7 +81,7 @@ class KeyTable:
         """Return the type of a query's key; raise if keys are known to be of another type."""
         kind = type_of_key(key)
         if known is not None and known is not kind and known != kind:
-            raise self._mismatch(kind, InvalidQueryError)
+            raise self._mismatch(kind, InvalidQueryError, known)
         return kind
 
     def check_query_keys(self, keys: pa.Array) -> None:
@@ -133,9 +135,12 @@ class KeyTable:
             raise self._mismatch(kind, error)
 
     def _mismatch(
-        self, kind: pa.DataType, error: type[InvalidBatchError | InvalidQueryError]
+        self,
+        kind: pa.DataType,
+        error: type[InvalidBatchError | InvalidQueryError],
+        expected: pa.DataType | None = None,
     ) -> InvalidBatchError | InvalidQueryError:
-        known = "integers" if self.type == pa.int64() else "strings"
+        known = "integers" if (expected or self.type) == pa.int64() else "strings"
         return error(f"keys of this stream are {known} so far, and now come as {kind}; keep to one")
 
     def _make_room(self) -> None:

@@ -172,6 +172,8 @@ def encode(names: pa.Array) -> Encoded:
         return Encoded(_bytes_of(buffers[1]), starts, valid)
     if n == 0:
         return Encoded(_bytes_of(None), np.zeros(1, np.int64), valid)
+    if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
+        raise TypeError(f"names are strings or 64-bit integers, not {names.type}")
     width = np.int64 if pa.types.is_large_string(names.type) else np.int32
     starts = np.frombuffer(buffers[1], width)[names.offset : names.offset + n + 1]
     return Encoded(_bytes_of(buffers[2]), starts.astype(np.int64), valid)
@@ -230,7 +232,8 @@ class NameTable:
             done = self._run(names, done, True, renew, out)
             if done == len(names):
                 return out
-            self._grow(len(names) - done, int(names.starts[-1] - names.starts[done]))
+            rest = int(names.starts[-1] - names.starts[done])
+            self._grow(len(names) - done, rest, int(names.starts[done + 1] - names.starts[done]))
 
     def strings(self) -> pa.Array:
         """Return all names as an Arrow array that shares the table's memory."""
@@ -283,8 +286,13 @@ class NameTable:
         )
         return int(done)
 
-    def _grow(self, names: int, size: int) -> None:
-        """Make room for more: at least half as much again, at most what is asked."""
+    def _grow(self, names: int, size: int, first: int) -> None:
+        """Make room for more: half as much again, or what is asked if that is little.
+
+        Parameters
+        ----------
+        names, size, first : how many names are to come, their bytes, and the bytes of the first
+        """
         used = int(self._offsets[self._count])
         if self._count == self.hashes.size:
             room = self._count + max(self._count // 2, min(names, 1 << 20))
@@ -294,7 +302,7 @@ class NameTable:
             old = self._table
             self._table = np.full(2 * old.size, ABSENT, np.int32)
             refill(self._table, self.hashes, self._count, old)
-        room = used + max(used // 2, min(size, 1 << 24), 1_024)
+        room = used + max(used // 2, min(size, 1 << 24), first, 1_024)
         if room > self._heap.size:
             if used + size > MOST_BYTES:
                 raise OverflowError("more than 2 GiB of names; spread them over several shards")
