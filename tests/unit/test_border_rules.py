@@ -115,6 +115,18 @@ def test_paused_queries_are_silent_and_report_on_resume():
     assert told(feed(engine, ("a", 56.0)), "event", "reason", "key") == [("enter", "resumed", "b")]
 
 
+def test_pausing_and_resuming_twice_counts_once():
+    engine = engine_of(BOX, eq.Border("z", {"x": (0, 1)}))
+    engine.pause(["q", "q", "z"])
+    engine.pause("q")
+    assert engine.stats()["paused"] == 2
+    engine.resume(["q", "q"])
+    engine.resume("q")
+    assert engine.stats()["paused"] == 1
+    engine.deregister("z")
+    assert engine.stats()["paused"] == 0
+
+
 def test_without_a_key_the_stream_is_one_series():
     engine = eq.Engine(eq.Stream("s", attributes=["x"]))
     engine.register(BOX)

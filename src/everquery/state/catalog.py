@@ -10,7 +10,6 @@ import pyarrow as pa
 from everquery.errors import UnknownQueryError
 from everquery.index.arrays import (
     LIVE,
-    LIVE_MASK,
     NEW,
     OPTION_FLAGS,
     PAUSED,
@@ -175,14 +174,15 @@ class Catalog:
 
     def pause(self, slots: Int32s) -> None:
         """Let queries emit nothing until they are resumed."""
-        self.flags[slots] |= PAUSED
-        self.paused = self._count_paused()
+        running = np.unique(slots[self.flags[slots] & PAUSED == 0])
+        self.flags[running] |= PAUSED
+        self.paused += running.size
 
     def resume(self, slots: Int32s) -> Int32s:
         """Let paused queries emit again; return those that were paused."""
-        resumed: Int32s = slots[self.flags[slots] & PAUSED != 0]
+        resumed: Int32s = np.unique(slots[self.flags[slots] & PAUSED != 0])
         self.flags[resumed] = (self.flags[resumed] & ~np.uint8(PAUSED)) | NEW | RESUMED
-        self.paused = self._count_paused()
+        self.paused -= resumed.size
         return resumed
 
     def announced(self, slots: Int32s) -> None:
@@ -241,12 +241,9 @@ class Catalog:
         if len(self.texts):
             self.owner = arrays["queries.owner"]
             self.labels = arrays["queries.labels"]
-        self.paused = self._count_paused()
+        self.paused = int(np.count_nonzero(self.flags[: len(self)] & PAUSED))
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays but the ids themselves."""
         columns = (self.flags, self.kind, self.prints, self.owner, self.labels)
         return self.names.table_bytes() + total_bytes(*columns)
-
-    def _count_paused(self) -> int:
-        return int(np.count_nonzero(self.flags[: len(self)] & LIVE_MASK == LIVE_MASK))
