@@ -18,7 +18,8 @@ from everquery.cli.options import has_integer_keys
 from everquery.cli.output import counted
 from everquery.cli.this_process import Clock
 from everquery.engine import Engine
-from everquery.sources.files import EventFile, EventPipe, Format, Piece
+from everquery.sources.files import EventFile, EventPipe, Piece
+from everquery.sources.formats import Format
 
 STDIN = "-"
 

@@ -26,7 +26,7 @@ from everquery.errors import InvalidTableError
 from everquery.kinds import KINDS
 from everquery.queries.table import no_errors
 from everquery.sinks.files import UnwritableFileError
-from everquery.sources.files import QueryRows, read_queries
+from everquery.sources.query_files import QueryRows, read_queries
 
 SHOWN = 3
 

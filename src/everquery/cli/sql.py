@@ -14,7 +14,7 @@ from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_regi
 from everquery.cli.output import print_json, print_table
 from everquery.cli.sql_session import SqlSession
 from everquery.errors import EverqueryError
-from everquery.sources.files import UnreadableFileError
+from everquery.sources.formats import UnreadableFileError
 
 HISTORY = Path("~/.everquery_history")
 WORDS = (

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import everquery as eq
-from everquery.sources.files import EventFile, EventPipe, numbers, read_queries
+from everquery.sources.cells import numbers
+from everquery.sources.files import EventFile, EventPipe
+from everquery.sources.query_files import read_queries
 
 STREAM = eq.Stream("t", key="k", time="ts", attributes=["x"])
 
