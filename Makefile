@@ -1,17 +1,18 @@
-# Two commands for a newcomer: `make demo` and `make test`. Each needs Python 3.11 or later and nothing else.
+# Two commands for a newcomer: `make demo` and `make test`. Each needs Python 3.11 or later, and Java 17 or
+# later for Spark, which they install where they may.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-nojit lint bench clean
+.PHONY: demo test test-all test-nojit lint bench clean java
 
-demo: $(VENV)/.installed
+demo: java $(VENV)/.installed
 	$(BIN)/everquery demo
 
-test: $(VENV)/.installed-dev
+test: java $(VENV)/.installed-dev
 	$(BIN)/pytest -m "not slow"
 
-test-all: $(VENV)/.installed-dev
+test-all: java $(VENV)/.installed-dev
 	$(BIN)/pytest
 
 # The kernels interpreted by Python: slow, but a debugger and coverage see every line.
@@ -31,13 +32,16 @@ clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+java:
+	@scripts/java
+
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[spark]"
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[bench,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[bench,dev,spark]"
 	touch $@ $(VENV)/.installed

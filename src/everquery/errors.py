@@ -12,6 +12,9 @@
     ├── UnknownStreamError      (KeyError)    the registry has no such stream
     ├── RegistryError                         the registry can't be opened, read or written
     │   └── RegistryBehindError               another writer came first; try again
+    ├── SparkError                            the Spark runtime can't start, or not like this
+    │   ├── SparkMissingError   (ImportError) PySpark, or what it needs, is not installed
+    │   └── JavaMissingError                  no Java that Spark can run on
     ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
     └── SnapshotError           (ValueError)  bytes that this engine can't restore
 """
@@ -75,6 +78,18 @@ class RegistryError(EverqueryError):
 
 class RegistryBehindError(RegistryError):
     """Another writer came first; read its changes and try again."""
+
+
+class SparkError(EverqueryError):
+    """The Spark runtime can't start, or not like this."""
+
+
+class SparkMissingError(SparkError, ImportError):
+    """PySpark, or what it needs for standing queries, is not installed."""
+
+
+class JavaMissingError(SparkError):
+    """There is no Java here that Spark can run on."""
 
 
 class InvalidBatchError(EverqueryError, ValueError):

@@ -1,0 +1,6 @@
+"""The Spark runtime: standing queries over streaming DataFrames."""
+
+from everquery.spark import extra as extra  # first: it says what is not installed
+from everquery.spark.session import local_session, spark_settings, stop_session
+
+__all__ = ["local_session", "spark_settings", "stop_session"]

@@ -1,0 +1,180 @@
+"""The settings of Spark under which standing queries are fast, and a local session with them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from everquery.errors import SparkError
+from everquery.spark.java import require_java
+
+STOP_SECONDS = 30
+
+QUERY_SETTINGS: Mapping[str, str] = {
+    # The stateful operator takes no other store, and a batch writes only what it changed.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # The default one asks a shell for the rights of each file: tens of milliseconds a trigger.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
+    # Events come in batches of this many rows into Python; packed, they leave as few.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Times mean the same on every machine.
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Settings that a session can be given while it runs; a query takes them when it starts."""
+
+START_SETTINGS: Mapping[str, str] = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    # No task of a batch is worth waiting for its favourite executor.
+    "spark.locality.wait": "0s",
+}
+"""Settings that a session has from its start."""
+
+LOCAL_SETTINGS: Mapping[str, str] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""Settings of a session within one process: nothing that others can reach, and no chatter."""
+
+_LOG = """\
+rootLogger.level = error
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+_folders: dict[str, Path] = {}  # of the local sessions that run, by application
+
+
+def spark_settings() -> dict[str, str]:
+    """Return the settings to start a Spark session with, on a cluster as well as locally.
+
+    Examples
+    --------
+    >>> from everquery.spark import spark_settings
+    >>> spark_settings()["spark.python.unix.domain.socket.enabled"]
+    'true'
+    """
+    return {**QUERY_SETTINGS, **START_SETTINGS}
+
+
+def local_session(
+    name: str = "everquery",
+    *,
+    cores: int = 2,
+    attempts: int = 4,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark within this process, with the settings that suit standing queries.
+
+    Parameters
+    ----------
+    name : str
+        Of the application.
+    cores : int
+        How many tasks run at a time, and into how many partitions state is divided.
+    attempts : int
+        How often a task is tried before its query fails.
+    settings : mapping, optional
+        Further settings; they win.
+
+    Raises
+    ------
+    JavaMissingError
+        If there is no Java of version 17 or newer.
+    SparkError
+        If Spark runs in this process already.
+    """
+    if SparkContext._active_spark_context is not None:
+        raise SparkError(
+            "Spark runs in this process already, with its own settings; use that session, or"
+            " stop it first (everquery.spark.stop_session)"
+        )
+    java = require_java()
+    # Short, because the names of sockets in it are limited to about a hundred characters.
+    folder = Path(tempfile.mkdtemp(prefix="everquery-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    log = folder / "log4j2.properties"
+    log.write_text(_LOG)
+    builder = SparkSession.builder.appName(name).master(f"local[{cores},{attempts}]")
+    chosen = {
+        **spark_settings(),
+        **LOCAL_SETTINGS,
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.local.dir": str(folder),
+        "spark.python.unix.domain.socket.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.extraJavaOptions": (
+            f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={log.as_uri()}"
+        ),
+        **(settings or {}),
+    }
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    surroundings = {
+        "JAVA_HOME": str(java),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": None,  # it would win over the folder above
+    }
+    with _environment(surroundings):
+        session = builder.getOrCreate()
+    _folders[session.sparkContext.applicationId] = folder
+    return session
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop Spark and its Java process, and remove what a local session left on disk."""
+    application = session.sparkContext.applicationId
+    gateway = SparkContext._gateway
+    session.stop()
+    if gateway is not None:
+        gateway.shutdown()
+        process = gateway.proc
+        process.stdin.close()  # its end tells Java that Python is gone
+        process.wait(STOP_SECONDS)
+        SparkContext._gateway = SparkContext._jvm = None
+    folder = _folders.pop(application, None)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set environment variables for a while; None takes one away."""
+    before = {name: os.environ.get(name) for name in variables}
+    try:
+        _set(variables)
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
