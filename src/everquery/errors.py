@@ -11,7 +11,8 @@
     ├── UnknownQueryError       (KeyError)    no live query has this id
     ├── UnknownStreamError      (KeyError)    the registry has no such stream
     ├── RegistryError                         the registry can't be opened, read or written
-    │   └── RegistryBehindError               another writer came first; try again
+    │   ├── RegistryBehindError               another writer came first; try again
+    │   └── RegistryLostError                 it lacks what a reader has read or has yet to read
     ├── SparkError                            the Spark runtime can't start, or not like this
     │   ├── SparkMissingError   (ImportError) PySpark, or what it needs, is not installed
     │   └── JavaMissingError                  no Java that Spark can run on
@@ -78,6 +79,10 @@ class RegistryError(EverqueryError):
 
 class RegistryBehindError(RegistryError):
     """Another writer came first; read its changes and try again."""
+
+
+class RegistryLostError(RegistryError):
+    """The registry lacks what a reader has read or has yet to read; waiting does not help."""
 
 
 class SparkError(EverqueryError):

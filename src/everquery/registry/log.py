@@ -42,6 +42,7 @@ from everquery.errors import (
 )
 from everquery.queries import Query
 from everquery.queries.changes import Change
+from everquery.registry import readers
 from everquery.registry.codec import decode_change, encode_change
 from everquery.registry.definitions import stream_as_json, stream_of_json
 from everquery.stream import Stream
@@ -229,24 +230,33 @@ class Registry:
                 select(_streams.c.base).where(_streams.c.name == stream.name)
             ).scalar()
             if start < _known(base, stream.name):
-                if start:
+                if start == 0:
+                    yield from self._read_base(connection, stream, int(base or 0))
+                    start = int(base or 0)
+                elif not readers.reaches(connection, stream.name, start):
                     raise RegistryError(
                         f"the log of {stream.name!r} has been compacted up to position {base};"
                         f" position {start} is gone. Start again from position 0"
                     )
-                yield from self._read_base(connection, stream, int(base or 0))
-                start = int(base or 0)
             rows = connection.execute(_READ, {"name": stream.name, "start": start})
             for first, count, operation, payload in rows:
                 change = decode_change(operation, bytes(payload), stream, self._kinds)
                 yield Entry(first, count, change)
 
+    def log_reader(self, name: str) -> readers.LogReader:
+        """Return what reads a stream's log row by row, for a reader in another process."""
+        return readers.LogReader(name, reading=self._reading, writing=self._writing)
+
     def compact(self, stream: Stream, changes: Sequence[Change], *, head: int) -> None:
-        """Replace the log up to a position by changes that lead to the same query set."""
+        """Replace the log up to a position by changes that lead to the same query set.
+
+        What readers in other processes have yet to read stays; see `everquery.registry.readers`.
+        """
         with self._writing() as connection:
             name = {"name": stream.name}
             if connection.execute(_HEAD, name).scalar() != head:
                 raise RegistryBehindError(f"position {head} of {stream.name!r} is not the last")
+            kept = readers.keep(connection, stream.name, head)
             connection.execute(text("DELETE FROM everquery_bases WHERE stream = :name"), name)
             rows = (row for change in changes for row in encode_change(change, stream))
             for number, (operation, _, payload) in enumerate(rows):
@@ -257,7 +267,10 @@ class Registry:
                     "payload": payload,
                 }
                 connection.execute(insert(_bases), row)
-            connection.execute(text("DELETE FROM everquery_changes WHERE stream = :name"), name)
+            connection.execute(
+                text("DELETE FROM everquery_changes WHERE stream = :name AND first < :kept"),
+                {**name, "kept": kept},
+            )
             connection.execute(
                 text("UPDATE everquery_streams SET base = head WHERE name = :name"), name
             )
@@ -279,6 +292,7 @@ class Registry:
         """Make the tables, or check that they are of a version that we know."""
         with self._writing() as connection:
             _tables.create_all(connection)
+            readers.tables.create_all(connection)
             version = connection.execute(
                 select(_meta.c.value).where(_meta.c.name == "version")
             ).scalar()

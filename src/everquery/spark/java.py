@@ -45,11 +45,6 @@ def require_java(environment: Mapping[str, str] | None = None) -> Path:
     )
 
 
-def use_java() -> None:
-    """Let Spark take the Java that `require_java` finds."""
-    os.environ["JAVA_HOME"] = str(require_java())
-
-
 def _programs(environment: Mapping[str, str]) -> Iterator[Path]:
     home = environment.get("JAVA_HOME")
     if home:

@@ -1,0 +1,46 @@
+"""Ports and processes of servers."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(done, what: str, *, seconds: float = 60, processes=()) -> None:
+    """Return when `done` says so; fail if a process ends before, or if it takes too long."""
+    give_up = time.monotonic() + seconds
+    while not done():
+        for process in processes:
+            assert process.poll() is None, f"{what}: the process ended with {process.returncode}"
+        assert time.monotonic() < give_up, f"{what}: not within {seconds:.0f} s"
+        time.sleep(0.05)
+
+
+def end(*processes: subprocess.Popen, seconds: float = 30) -> None:
+    """End processes that lead groups of their own, with all they started."""
+    for process in processes:
+        _signal(process, signal.SIGTERM)
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        _signal(process, signal.SIGKILL)  # what is left of the group
+        process.wait(seconds)
+
+
+def _signal(process: subprocess.Popen, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
