@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -37,7 +37,7 @@ from everquery.queries.changes import (
     RegisterBlocks,
     Resume,
 )
-from everquery.state.accepted import Accepted, Events
+from everquery.state.accepted import Accepted, Events, join_events
 from everquery.state.admission import Admission
 from everquery.state.catalog import Catalog
 from everquery.state.dead_letters import DeadLetters, Letters
@@ -246,11 +246,18 @@ class Shard:
         InvalidBatchError
             If a column is missing or of a wrong type; nothing has changed then.
         """
-        arrivals = decode(batch, self.stream)
-        self.keys.check(arrivals.key)
-        self.admission.check_time(arrivals.time_type)
-        self.admission.set_time_type(arrivals.time_type)
-        return self._step(self._arrive(arrivals))
+        return self.process_parts([decode(batch, self.stream)])
+
+    def process_parts(self, parts: Sequence[Arrivals]) -> pa.Table:
+        """Take in a batch that is decoded already, in parts that arrived in this order."""
+        for arrivals in parts:
+            self.keys.check(arrivals.key)
+            self.admission.check_time(arrivals.time_type)
+            self.admission.set_time_type(arrivals.time_type)
+        arrived = [self._arrive(arrivals) for arrivals in parts]
+        if len(arrived) != 1:
+            arrived = [join_events([self.admission.no_events(), *arrived])]
+        return self._step(arrived[0])
 
     def advance(self, newest: int | float) -> pa.Table:
         """Move the newest time seen without an event; return the notices that this causes."""
@@ -286,6 +293,7 @@ class Shard:
         first = self.admission.arrived
         self.admission.arrived += n
         key, time, values, weight = arrivals.key, arrivals.time, arrivals.values, arrivals.weight
+        mark = arrivals.mark
         position = np.arange(first, first + n)
         if arrivals.refused.any():
             self._refuse(arrivals, position)
@@ -294,9 +302,12 @@ class Shard:
             time = None if time is None else time[good]
             values = np.ascontiguousarray(values[:, good])
             weight = None if weight is None else weight[good]
+            mark = None if mark is None else mark[good]
             position = position[good]
         numbers = self.keys.numbers(key, position.size)
-        return self.admission.arrivals(numbers, time, values, weight, position)
+        return self.admission.arrivals(
+            numbers, time, values, weight, position, mark, arrivals.newest
+        )
 
     def _refuse(self, arrivals: Arrivals, position: Int64s) -> None:
         bad = np.flatnonzero(arrivals.refused != FINE)
@@ -541,6 +552,22 @@ class Shard:
             shard.indexes[kind].add(rows, shard.catalog.flags, announce=False)
         shard._announce_again()
         return shard, int(header["position"])
+
+    def has_announced(self) -> None:
+        """Take it that all announcements that are due were made elsewhere."""
+        self.settle()
+        if self._new:
+            self.catalog.announced(np.concatenate(self._new))
+            self._new = []
+        for index in self.indexes.values():
+            index.forget_announcements()
+
+    def set_keys(self, header: dict[str, Any], arrays: dict[str, Array]) -> Int32s:
+        """Take over what another shard of the same queries knows of keys; return their numbers."""
+        numbers = self.keys.load_rows(header, arrays)
+        for index in self.indexes.values():
+            index.forget_positions()
+        return numbers
 
     def _announce_again(self) -> None:
         """Take up the announcements that are still due from the flags of the queries."""

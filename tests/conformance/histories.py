@@ -41,6 +41,14 @@ def play(
     return pa.concat_tables(tables, promote_options="permissive")
 
 
+def rows_by_key(notices: pa.Table) -> dict[Any, list[dict[str, Any]]]:
+    """Return each key's notices as rows, in order; between keys no order is promised."""
+    rows: dict[Any, list[dict[str, Any]]] = {}
+    for row in notices.to_pylist():
+        rows.setdefault(row["key"], []).append(row)
+    return rows
+
+
 def play_notices(history: History, runner: Any, batch_ends: list[int], **options) -> list[Notice]:
     """Return the notices of a history as comparable objects."""
     return notices_of(play(history, runner, batch_ends, **options), history.stream)

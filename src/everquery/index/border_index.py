@@ -19,7 +19,7 @@ from everquery.index.arrays import (
     Int32s,
     Int64s,
 )
-from everquery.index.border_walk import EXPIRED
+from everquery.index.border_walk import EXPIRED, UNKNOWN
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
 from everquery.index.region_segments import RegionSegments
@@ -76,6 +76,11 @@ class BorderIndex(KindIndex):
     def forget_announcements(self) -> None:
         """Announce nothing but what is revived from now on."""
         self._unannounced.clear()
+
+    def forget_positions(self) -> None:
+        """Search every key anew at its next event."""
+        for segment in self.layers:
+            segment.positions[0].fill(UNKNOWN)
 
     def announce(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
         """Return an enter for each key inside a new or resumed query that is not silent."""

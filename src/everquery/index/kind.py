@@ -70,6 +70,9 @@ class KindIndex(ABC):
     def forget_announcements(self) -> None:  # noqa: B027 - most kinds announce nothing
         """Announce nothing but what is revived from now on."""
 
+    def forget_positions(self) -> None:  # noqa: B027 - most kinds keep none
+        """Forget where keys are: their last values have been set from outside."""
+
     @abstractmethod
     def explain(self, slot: int) -> Explained | None:
         """Return how a query is evaluated; None if it is not here."""

@@ -55,17 +55,20 @@ class QueryBlock:
 
     def in_order(self) -> QueryBlock:
         """Return the rows in order of registration."""
-        order = np.argsort(self.row, kind="stable")
-        picked = pa.array(order)
+        return self.take(np.argsort(self.row, kind="stable"))
+
+    def take(self, rows: npt.NDArray[np.int64]) -> QueryBlock:
+        """Return the given rows, in that order."""
+        picked = pa.array(rows)
         return QueryBlock(
             kind=self.kind,
-            row=self.row[order],
+            row=self.row[rows],
             ids=self.ids.take(picked),
             keys=None if self.keys is None else self.keys.take(picked),
             attributes=self.attributes,
-            low=np.ascontiguousarray(self.low[:, order]),
-            high=np.ascontiguousarray(self.high[:, order]),
-            options={name: values[order] for name, values in self.options.items()},
+            low=np.ascontiguousarray(self.low[:, rows]),
+            high=np.ascontiguousarray(self.high[:, rows]),
+            options={name: values[rows] for name, values in self.options.items()},
             owner=None if self.owner is None else self.owner.take(picked),
             labels=None if self.labels is None else self.labels.take(picked),
         )

@@ -2,5 +2,6 @@
 
 from everquery.spark import extra as extra  # first: it says what is not installed
 from everquery.spark.session import local_session, spark_settings, stop_session
+from everquery.spark.watch import watch
 
-__all__ = ["local_session", "spark_settings", "stop_session"]
+__all__ = ["local_session", "spark_settings", "stop_session", "watch"]

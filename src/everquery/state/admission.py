@@ -164,17 +164,26 @@ class Admission:
         values: Floats,
         weight: Int64s | None,
         arrived: Int64s,
+        mark: Array | None = None,
+        newest: int | float | None = None,
     ) -> Events:
-        """Return new events, and move the newest time seen."""
+        """Return new events, and move the newest time seen.
+
+        `mark` and `newest` are those of `Arrivals`.
+        """
         n = key.size
         # Arrays from Arrow are read only, which Numba takes for a type of its own.
         time = np.zeros(n, np.int64) if time is None else np.require(time, requirements="W")
-        mark = time
-        if self._stream.time is not None and n and self._needs_mark():
-            mark = np.maximum.accumulate(time)
+        if self._stream.time is None or not self._needs_mark():
+            mark = time
+        else:
+            mark = np.maximum.accumulate(time) if mark is None else mark
             if self.newest is not None:
                 mark = np.maximum(mark, self._dtype()(self.newest))
-            self.newest = mark[-1].item()
+            if n:
+                self.advance(mark[-1].item())
+            if newest is not None:
+                self.advance(newest)
             mark = mark - self._span(self._stream.grace)
         if weight is None:
             weight = np.ones(n, np.int64)

@@ -103,6 +103,13 @@ class DeadLetters:
             )
         return pa.concat_tables(list(self._kept), promote_options="permissive").combine_chunks()
 
+    def drain(self) -> pa.Table:
+        """Return the kept letters, and keep them no longer; they stay counted."""
+        letters = self.table()
+        self._kept.clear()
+        self._rows = 0
+        return letters
+
     def by_reason(self) -> dict[str, int]:
         """Return how many were refused for each reason that occurred."""
         return {REASONS[i]: int(n) for i, n in enumerate(self.counts) if n}

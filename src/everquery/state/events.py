@@ -52,6 +52,10 @@ class Arrivals:
         0, or why the row is refused: a place in `REASONS`.
     culprit : int8, shape (n,)
         The attribute that is at fault, or -1.
+    mark : like time, shape (n,); None where it follows from the times
+        For a part of a larger batch: the newest time of the good rows up to this one, in all parts.
+    newest : int or float, optional
+        For a part of a larger batch: the newest time of all good rows in all parts.
     """
 
     key: pa.Array | None
@@ -61,6 +65,8 @@ class Arrivals:
     weight: Int64s | None
     refused: Bytes
     culprit: Array
+    mark: Array | None = None
+    newest: int | float | None = None
 
     def __len__(self) -> int:
         return int(self.refused.size)

@@ -10,9 +10,10 @@ import pyarrow as pa
 from everquery.errors import InvalidBatchError, InvalidQueryError
 from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
 from everquery.queries.spec import Key
-from everquery.state.names import ABSENT, NameTable, encode
+from everquery.state.names import ABSENT, NameTable, encode, load_names
 
 _STRING, _INTEGER = pa.string(), pa.int64()
+_TYPES = {None: None, "string": _STRING, "int64": _INTEGER, "null": pa.null()}
 _COLUMNS = ("seen", "next_seq", "last_time", "last")
 
 
@@ -113,12 +114,33 @@ class KeyTable:
 
     def load(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over the table of a snapshot."""
-        kinds = {None: None, "string": pa.string(), "int64": pa.int64(), "null": pa.null()}
-        self.type = kinds[header["key_type"]]
+        self.type = _TYPES[header["key_type"]]
         self._names = NameTable.load("keys", arrays)
         for name in _COLUMNS:
             column = arrays[f"keys.{name}"]
             setattr(self, name, resized(column, max(16, column.shape[-1])))
+
+    def save_rows(self, numbers: Int32s, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Put some keys, by name, with all that is known of them, into a header and arrays."""
+        header["key_type"] = None if self.type is None else str(self.type)
+        if self._keyed:
+            self._names.save("keys", arrays, numbers)
+        for name in _COLUMNS:
+            arrays[f"keys.{name}"] = getattr(self, name)[..., numbers]
+
+    def load_rows(self, header: dict[str, Any], arrays: dict[str, Array]) -> Int32s:
+        """Take over keys that another table saved; return their numbers here."""
+        self.type = _TYPES[header["key_type"]]
+        numbers = np.zeros(arrays["keys.seen"].size, np.int32)
+        if self._keyed:
+            numbers = self._names.add(load_names("keys", arrays))
+            self._make_room()
+        for name in _COLUMNS:
+            rows = arrays[f"keys.{name}"]
+            if getattr(self, name).dtype != rows.dtype:  # times, before the first batch
+                setattr(self, name, getattr(self, name).astype(rows.dtype))
+            getattr(self, name)[..., numbers] = rows
+        return numbers
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays, names included."""

@@ -186,6 +186,14 @@ def _bytes_of(buffer: pa.Buffer | None) -> Bytes:
     return data
 
 
+def load_names(name: str, arrays: dict[str, Array]) -> Encoded:
+    """Return names that `NameTable.save` put into arrays."""
+    starts = arrays[f"{name}.starts"]
+    data = arrays[f"{name}.data"]
+    data.flags.writeable = False
+    return Encoded(data, starts, np.ones(starts.size - 1, np.bool_))
+
+
 _ONE_VALID = np.ones(1, np.bool_)
 
 
@@ -254,11 +262,8 @@ class NameTable:
     @classmethod
     def load(cls, name: str, arrays: dict[str, Array]) -> NameTable:
         """Return the names of a snapshot, numbered as they were kept."""
-        starts = arrays[f"{name}.starts"]
-        data = arrays[f"{name}.data"]
-        data.flags.writeable = False
         table = cls()
-        table.add(Encoded(data, starts, np.ones(starts.size - 1, np.bool_)))
+        table.add(load_names(name, arrays))
         return table
 
     def name_bytes(self) -> int:

@@ -1,0 +1,295 @@
+"""A shard that outlives its process: live arrays in a worker, everything they follow from in cells.
+
+A worker may keep a shard's live arrays from batch to batch only with a token, the pair of a version
+and a nonce, that is also in the state. Every attempt at a batch draws a nonce of its own, and the
+state keeps those of the versions that led to it. So a worker finds out whether its arrays are the
+present ones (the token is the last one), of an earlier version (the journal leads on from there),
+or of an attempt that failed (the token is not there: build anew).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.errors import SnapshotError
+from everquery.index.arrays import Array, Bytes, Int32s, Int64s
+from everquery.queries import Query
+from everquery.queries.changes import Change, Pause, RegisterBlocks
+from everquery.registry.codec import decode_change, encode_change
+from everquery.shard import Shard
+from everquery.sharding.journal import Cells, Contents, Journal
+from everquery.sharding.routing import known_part
+from everquery.state.accepted import COLUMNS, Events
+from everquery.state.snapshot import check_stream, pack, stream_header, unpack
+from everquery.stream import Stream
+
+LAYOUT = 1
+TOKENS = 64  # versions back from which a worker can catch up
+MOST_ENTRIES = 64  # of keys, before they become a new base
+MOST_CHANGES = 1_000  # entries of queries, before they become a new base
+GARBAGE = 50_000  # dropped queries in the journal, before it is written anew
+
+LogPart = tuple[str, bytes]  # an operation, and its payload
+
+_LIVE: OrderedDict[tuple[str, int], DurableShard] = OrderedDict()
+_MOST_LIVE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is the same for all batches and all shards of a run.
+
+    Attributes
+    ----------
+    stream : Stream
+    kinds : mapping from name to spec
+    shards : int
+    time_type : the Arrow type of the stream's times; null without
+    """
+
+    stream: Stream
+    kinds: dict[str, type[Query]]
+    shards: int
+    time_type: pa.DataType
+
+
+class DurableShard:
+    """A shard, and the version of its state.
+
+    Attributes
+    ----------
+    shard : Shard
+    position : int
+        How far the registry's log has been followed.
+    found : str
+        How the live arrays were come by: ``new``, ``kept``, ``caught up`` or ``rebuilt``.
+    """
+
+    def __init__(self, job: Job, number: int, cells: Cells) -> None:
+        self._job = job
+        self.number = number
+        self.shard = Shard(job.stream)
+        self.position = 0
+        self.found = "new"
+        self.nonce = ""
+        self.version = -1
+        self.lineage = uuid4().hex
+        self._tokens: list[tuple[int, str]] = []
+        self._next_seq: Int64s = np.empty(0, np.int64)
+        self._seen: Bytes = np.empty(0, np.uint8)
+        self._dropped = 0
+        self._queries = Journal("queries", cells, Contents())
+        self._keys = Journal("keys", cells, Contents())
+
+    @classmethod
+    def open(cls, job: Job, number: int, cells: Cells) -> DurableShard:
+        """Return a shard as its cells say it is, by the shortest way.
+
+        It is this call's alone until it is committed: a batch that fails leaves nothing behind.
+
+        Raises
+        ------
+        SnapshotError
+            If the cells are of another stream, another number of shards, or a newer everquery.
+        """
+        head = cells.get("head")
+        if head is None:
+            return cls(job, number, cells)
+        state: dict[str, Any] = json.loads(head)
+        _check(state, job, number)
+        here = _LIVE.pop((state["lineage"], number), None)
+        tokens = [(int(version), str(nonce)) for version, nonce in state["tokens"]]
+        queries = Journal("queries", cells, Contents.of_json(state["queries"]))
+        keys = Journal("keys", cells, Contents.of_json(state["keys"]))
+        if here is not None and (here.version, here.nonce) == tokens[-1]:
+            here.found = "kept"
+        elif here is None or not (
+            (here.version, here.nonce) in tokens and queries.reaches(here.version)
+        ):
+            here = cls(job, number, cells)
+            here.found = "rebuilt"
+        else:
+            here.found = "caught up"
+        here._job = job
+        here._queries, here._keys, here._tokens = queries, keys, tokens
+        here.lineage = state["lineage"]
+        here._follow()
+        here.version, here.nonce = tokens[-1]
+        here.position = state["position"]
+        return here
+
+    def apply(self, operation: str, payload: bytes) -> None:
+        """Apply a part of the log."""
+        change = decode_change(operation, payload, self._job.stream, self._job.kinds)
+        if not isinstance(change, RegisterBlocks) and hasattr(change, "ids"):
+            change = known_part(change, self.shard.live(change.ids))
+        self.shard.apply(change)
+
+    def commit(self, log: Sequence[LogPart]) -> None:
+        """Write what a batch changed, and keep the live arrays for the next.
+
+        Parameters
+        ----------
+        log : the parts of the log that were applied
+        """
+        version = self.version + 1
+        self._commit_queries(version, log)
+        self._commit_keys(version)
+        self.version, self.nonce = version, uuid4().hex
+        self._tokens = [*self._tokens, (self.version, self.nonce)][-TOKENS:]
+        head = {
+            "layout": LAYOUT,
+            "stream": stream_header(self._job.stream),
+            "shards": self._job.shards,
+            "shard": self.number,
+            "lineage": self.lineage,
+            "position": self.position,
+            "tokens": self._tokens,
+            "queries": self._queries.contents.as_json(),
+            "keys": self._keys.contents.as_json(),
+        }
+        self._cells.put("head", json.dumps(head).encode())  # the last thing written
+        _LIVE[self.lineage, self.number] = self
+        while len(_LIVE) > _MOST_LIVE:
+            _LIVE.popitem(last=False)
+
+    # -- from the cells -----------------------------------------------------------------------
+
+    @property
+    def _cells(self) -> Cells:
+        return self._queries.cells
+
+    def _follow(self) -> None:
+        """Take over all that the journals hold beyond this version."""
+        if self.version < self._queries.contents.base:
+            self._apply_all(self._queries.base())
+        for entry in self._queries.after(self.version):
+            self._apply_all(entry)
+        self.shard.has_announced()
+        if self.version < self._keys.contents.base:
+            self._take_keys(self._keys.base())
+        for entry in self._keys.after(max(self.version, self._keys.contents.base)):
+            self._take_keys(entry)
+        self._note_keys()
+        self._dropped = self.shard.catalog.dropped
+
+    def _apply_all(self, entry: bytes) -> None:
+        for operation, payload in _unpack_log(entry):
+            self.apply(operation, payload)
+
+    def _take_keys(self, entry: bytes) -> None:
+        header, arrays = unpack(entry)
+        shard = self.shard
+        shard.admission.load(header, arrays)
+        numbers = shard.set_keys(header, arrays)
+        held = shard.admission.held
+        if held is not None:
+            columns = {name: getattr(held, name) for name in COLUMNS}
+            shard.admission.held = Events(**{**columns, "key": numbers[held.key]})
+        shard.events, shard.notices = header["events"], header["notices"]
+        shard.dead_letters.counts[:] = arrays["letters"]
+
+    def _note_keys(self) -> None:
+        """Note what the cells hold of each key, to find out later what has changed."""
+        keys = self.shard.keys
+        self._next_seq = keys.next_seq[: len(keys)].copy()
+        self._seen = keys.seen[: len(keys)].copy()
+
+    # -- into the cells -----------------------------------------------------------------------
+
+    def _commit_queries(self, version: int, log: Sequence[LogPart]) -> None:
+        if not log:
+            return
+        self._queries.append(version, _pack_log(log))
+        contents = self._queries.contents
+        catalog = self.shard.catalog
+        contents.garbage += max(0, catalog.dropped - self._dropped)
+        if len(contents.entries) > MOST_CHANGES or contents.garbage > max(
+            GARBAGE, len(catalog) - catalog.dropped
+        ):
+            self._queries.rebase(version, _pack_log(_as_log(self.shard, self._job.stream)))
+        self.shard.compact()
+        self._dropped = catalog.dropped
+
+    def _commit_keys(self, version: int) -> None:
+        every = len(self.shard.keys)
+        changed = self._changed_keys()
+        contents = self._keys.contents
+        if 2 * changed.size >= every or len(contents.entries) >= MOST_ENTRIES:
+            self._keys.rebase(version, self._saved_keys(np.arange(every, dtype=np.int32)))
+        else:
+            self._keys.append(version, self._saved_keys(changed))
+        self._note_keys()
+
+    def _changed_keys(self) -> Int32s:
+        keys = self.shard.keys
+        known = self._next_seq.size
+        changed = np.ones(len(keys), np.bool_)
+        changed[:known] = keys.next_seq[:known] != self._next_seq
+        changed[:known] |= keys.seen[:known] != self._seen
+        held = self.shard.admission.held
+        if held is not None:
+            changed[held.key] = True
+        return np.flatnonzero(changed).astype(np.int32)
+
+    def _saved_keys(self, numbers: Int32s) -> bytes:
+        shard = self.shard
+        header: dict[str, Any] = {"events": shard.events, "notices": shard.notices}
+        arrays: dict[str, Array] = {"letters": shard.dead_letters.counts}
+        shard.admission.save(header, arrays)
+        arrays["held.key"] = np.searchsorted(numbers, arrays["held.key"])
+        shard.keys.save_rows(numbers, header, arrays)
+        return pack(header, arrays)
+
+
+def forget_live() -> None:
+    """Drop all live arrays of this process; the cells have everything."""
+    _LIVE.clear()
+
+
+def _check(state: dict[str, Any], job: Job, number: int) -> None:
+    if state["layout"] != LAYOUT:
+        raise SnapshotError(
+            f"the checkpoint has layout {state['layout']}, and this everquery writes {LAYOUT};"
+            " start with a new checkpoint, or go on with the everquery that wrote it"
+        )
+    check_stream(state["stream"], job.stream)
+    if (state["shards"], state["shard"]) != (job.shards, number):
+        raise SnapshotError(
+            f"the checkpoint is of {state['shards']} shards, and this run has {job.shards};"
+            " give the same number, or move the checkpoint with `everquery rescale`"
+        )
+
+
+def _as_log(shard: Shard, stream: Stream) -> Iterable[LogPart]:
+    """Yield the log that leads to the queries of a shard."""
+    blocks = tuple(block.in_order() for block, _ in shard.blocks())
+    changes: tuple[Change, ...] = (RegisterBlocks(blocks), Pause(shard.paused_ids()))
+    for change in changes:
+        for operation, _, payload in encode_change(change, stream):
+            yield operation, payload
+
+
+def _pack_log(log: Iterable[LogPart]) -> bytes:
+    parts = []
+    for operation, payload in log:
+        name = operation.encode()
+        parts += [bytes([len(name)]), name, len(payload).to_bytes(8, "little"), payload]
+    return b"".join(parts)
+
+
+def _unpack_log(data: bytes) -> Iterable[LogPart]:
+    at = 0
+    while at < len(data):
+        named = at + 1 + data[at]
+        size = int.from_bytes(data[named : named + 8], "little")
+        yield data[at + 1 : named].decode(), data[named + 8 : named + 8 + size]
+        at = named + 8 + size

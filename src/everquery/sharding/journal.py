@@ -1,0 +1,135 @@
+"""State as a base and what came after it, in cells of bytes that a runtime keeps.
+
+A runtime's state store takes small values fast and large ones slowly, so values are cut into
+pieces, and a batch writes only what it changed. Everything here is in the runtime's own store:
+whatever the runtime does to make that exact after a crash holds for it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+PIECE = 1 << 20  # bytes; a state store takes ten times as long for eight times as much
+LARGE = 1 << 16
+
+
+class Cells(Protocol):
+    """Named values that last: what the state store of a runtime is to a shard."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return a value, or None."""
+
+    def put(self, name: str, value: bytes) -> None:
+        """Set a value."""
+
+    def remove(self, name: str) -> None:
+        """Remove a value that is there."""
+
+
+class MemoryCells(dict[str, bytes]):
+    """Cells in this process's memory."""
+
+    def put(self, name: str, value: bytes) -> None:
+        """Set a value."""
+        self[name] = value
+
+    def remove(self, name: str) -> None:
+        """Remove a value that is there."""
+        del self[name]
+
+
+@dataclass
+class Contents:
+    """What a journal holds.
+
+    Attributes
+    ----------
+    base : int
+        The version that the base leads to; -1 if there is none.
+    base_bytes : int
+    entries : list of (version, place, bytes), oldest first
+    garbage : int
+        How much of it all is of no use any more, as its owner counts it.
+    """
+
+    base: int = -1
+    base_bytes: int = 0
+    entries: list[tuple[int, int, int]] = field(default_factory=list)
+    garbage: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, values: dict[str, Any]) -> Contents:
+        """Return what `as_json` gave."""
+        return cls(**{**values, "entries": [tuple(entry) for entry in values["entries"]]})
+
+
+class Journal:
+    """One part of a shard's state: a base, and an entry for each version that changed it.
+
+    Cells that are free are written again, not removed: removing takes longer than writing. Only
+    large ones are worth it.
+    """
+
+    def __init__(self, name: str, cells: Cells, contents: Contents) -> None:
+        self._name = name
+        self.cells = cells
+        self.contents = contents
+
+    def append(self, version: int, entry: bytes) -> None:
+        """Add what a version changed."""
+        place = len(self.contents.entries)
+        self._write(f"{self._name}.{place}", entry, 0)
+        self.contents.entries.append((version, place, len(entry)))
+
+    def rebase(self, version: int, base: bytes) -> None:
+        """Replace base and entries by a new base, which leads to `version`."""
+        contents = self.contents
+        for _, place, size in contents.entries:
+            if size > LARGE:
+                self._remove(f"{self._name}.{place}", 0, size)
+        self._write(f"{self._name}.base", base, contents.base_bytes)
+        self.contents = Contents(version, len(base))
+
+    def reaches(self, version: int) -> bool:
+        """Tell whether the entries lead on from a version without the base."""
+        return version >= self.contents.base
+
+    def base(self) -> bytes:
+        """Return the base."""
+        return self._read(f"{self._name}.base", self.contents.base_bytes)
+
+    def after(self, version: int) -> Iterator[bytes]:
+        """Yield the entries of later versions."""
+        for each, place, size in self.contents.entries:
+            if each > version:
+                yield self._read(f"{self._name}.{place}", size)
+
+    def _write(self, name: str, value: bytes, before: int) -> None:
+        """Write a value over one that took `before` bytes."""
+        for piece in range(_pieces(len(value))):
+            self.cells.put(f"{name}.{piece}", value[piece * PIECE : (piece + 1) * PIECE])
+        self._remove(name, len(value), before)
+
+    def _read(self, name: str, size: int) -> bytes:
+        pieces = []
+        for piece in range(_pieces(size)):
+            value = self.cells.get(f"{name}.{piece}")
+            if value is None:
+                raise LookupError(f"the state lacks {name}.{piece}; it is damaged")
+            pieces.append(value)
+        return b"".join(pieces)
+
+    def _remove(self, name: str, kept: int, size: int) -> None:
+        """Remove the pieces of a value of `size` bytes beyond those of one of `kept`."""
+        for piece in range(_pieces(kept) if kept else 0, _pieces(size)):
+            self.cells.remove(f"{name}.{piece}")
+
+
+def _pieces(size: int) -> int:
+    return max(1, -(-size // PIECE))

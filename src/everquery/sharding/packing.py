@@ -1,0 +1,192 @@
+"""Many events into few blobs: all work that needs no state, and one blob a shard.
+
+A runtime that moves rows between processes pays for each of them. Packed, it moves a few blobs: the
+events of one shard, decoded and checked, as columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.index.arrays import Array, Int32s, Int64s
+from everquery.index.jit import kernel
+from everquery.sharding.routing import shards_of
+from everquery.sharding.wire import table_bytes, table_of_bytes
+from everquery.state.events import FINE, Arrivals, decode
+from everquery.stream import Stream
+
+BLOB_ROWS = 1 << 18  # ten megabytes or so
+
+
+@kernel
+def sort_by_shard(shard: Int32s, start: Int64s, order: Int64s) -> None:
+    """List the rows of each shard together and in order; `start` gets where each shard begins."""
+    for i in range(shard.size):
+        start[shard[i] + 1] += 1
+    for s in range(1, start.size):
+        start[s] += start[s - 1]
+    for i in range(shard.size):
+        order[start[shard[i]]] = i
+        start[shard[i]] += 1
+    for s in range(start.size - 1, 0, -1):
+        start[s] = start[s - 1]
+    start[0] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Packer:
+    """Turns batches of events into one blob a shard.
+
+    Attributes
+    ----------
+    stream : Stream
+    shards : int
+        One, for a stream without key.
+    blob_rows : int
+        Events that are packed together.
+    """
+
+    stream: Stream
+    shards: int
+    blob_rows: int = BLOB_ROWS
+
+    def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
+        """Yield number, shard and blob; the numbers count what was packed together, in order.
+
+        Of a stream with time every shard gets a blob of each number, if only to know how far time
+        has come.
+        """
+        for number, table in enumerate(_joined(batches, self.blob_rows)):
+            for shard, blob in self._split(decode(table, self.stream)):
+                yield number, shard, blob
+
+    def _split(self, arrivals: Arrivals) -> Iterator[tuple[int, bytes]]:
+        timed = self.stream.time is not None
+        mark, newest = _marks(arrivals) if timed else (None, None)
+        if arrivals.key is None:
+            yield 0, _blob(arrivals, slice(None), None, mark, newest)
+            return
+        key = arrivals.key
+        if not pa.types.is_dictionary(key.type):
+            key = key.dictionary_encode()
+        of_key, start, order = self._order(key)
+        for shard in range(self.shards):
+            rows = order[start[shard] : start[shard + 1]]
+            if rows.size or timed:
+                here = _keys_of_shard(key, np.flatnonzero(of_key == shard), rows)
+                yield shard, _blob(arrivals, rows, here, mark, newest)
+
+    def _order(self, key: pa.DictionaryArray) -> tuple[Int32s, Int64s, Int64s]:
+        """Return the shard of each distinct key, and all rows by shard."""
+        of_key = shards_of(key.dictionary, self.shards)
+        indices = key.indices
+        if indices.null_count:  # of a row that is refused; the first shard counts it
+            indices = indices.fill_null(of_key.size)
+        start = np.zeros(self.shards + 1, np.int64)
+        order = np.empty(len(key), np.int64)
+        sort_by_shard(np.append(of_key, np.int32(0))[np.asarray(indices)], start, order)
+        return of_key, start, order
+
+
+def _joined(batches: Iterable[pa.RecordBatch], enough: int) -> Iterator[pa.Table]:
+    """Yield the batches, together where they have few rows."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= enough:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(waiting)
+
+
+def _marks(arrivals: Arrivals) -> tuple[Array | None, int | float | None]:
+    """Return the newest time of the good rows up to each row, and of all; None if it is its own."""
+    time = arrivals.time
+    if time is None or not time.size:
+        return None, None
+    good = arrivals.refused == FINE
+    if not good.all():
+        if not good.any():
+            return None, None
+        time = np.where(good, time, time[good].min())
+    elif np.all(time[:-1] <= time[1:]):
+        return None, time[-1].item()
+    mark = np.maximum.accumulate(time)
+    return mark, mark[-1].item()
+
+
+def _keys_of_shard(key: pa.DictionaryArray, here: Int64s, rows: Int64s) -> pa.DictionaryArray:
+    """Return the keys of some rows, with a dictionary of only those keys that are given."""
+    place = np.zeros(len(key.dictionary) + 1, np.int32)
+    place[here] = np.arange(here.size)
+    indices = key.indices.take(pa.array(rows))
+    absent = np.asarray(indices.is_null()) if indices.null_count else None
+    codes = place[np.asarray(indices.fill_null(0) if indices.null_count else indices)]
+    names = key.dictionary.take(pa.array(here))
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=absent), names)
+
+
+def _blob(
+    arrivals: Arrivals,
+    rows: Array | slice,
+    key: pa.DictionaryArray | None,
+    mark: Array | None,
+    newest: int | float | None,
+) -> bytes:
+    columns: dict[str, pa.Array] = {}
+    if key is not None:
+        columns["key"] = key
+    if arrivals.time is not None:
+        columns["time"] = pa.array(arrivals.time[rows])
+        if mark is not None:
+            columns["mark"] = pa.array(mark[rows])
+    for a, values in enumerate(arrivals.values):
+        columns[f"value.{a}"] = pa.array(values[rows])
+    if arrivals.weight is not None:
+        columns["weight"] = pa.array(arrivals.weight[rows])
+    refused = arrivals.refused[rows]
+    if refused.any():
+        columns["refused"] = pa.array(refused)
+        columns["culprit"] = pa.array(arrivals.culprit[rows])
+    table = pa.table(columns)
+    if newest is not None:
+        table = table.replace_schema_metadata({"newest": repr(newest)})
+    return table_bytes(table)
+
+
+def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> Arrivals:
+    """Return the events of a blob."""
+    table = table_of_bytes(blob)
+    n = table.num_rows
+    columns = {
+        name: column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+
+    def array(name: str) -> Array | None:
+        return np.asarray(columns[name]) if name in columns else None
+
+    newest = (table.schema.metadata or {}).get(b"newest")
+    refused, culprit = array("refused"), array("culprit")
+    values = np.empty((len(stream.attributes), n))
+    for a in range(len(stream.attributes)):
+        values[a] = columns[f"value.{a}"]
+    number = float if time_type == pa.float64() else int
+    return Arrivals(
+        key=None if stream.key is None else columns.get("key", pa.nulls(0, pa.string())),
+        time=array("time"),
+        time_type=time_type,
+        values=values,
+        weight=array("weight"),
+        refused=np.zeros(n, np.uint8) if refused is None else refused,
+        culprit=np.full(n, -1, np.int8) if culprit is None else culprit,
+        mark=array("mark"),
+        newest=None if newest is None else number(newest),
+    )

@@ -1,0 +1,99 @@
+"""Which shard a key is in, and which part of a change each shard gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.index.arrays import Array, Bytes, Int32s, Int64s
+from everquery.index.jit import kernel
+from everquery.queries import Query
+from everquery.queries.block import QueryBlock
+from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
+from everquery.registry.codec import decode_change, encode_change
+from everquery.registry.readers import LogRow
+from everquery.state.keys import type_of_key
+from everquery.state.names import encode, hash_bytes
+from everquery.stream import Stream
+
+_UPPER = np.uint64(32)
+
+
+@kernel
+def write_shards(data: Bytes, starts: Int64s, shards: int, out: Int32s) -> None:
+    """Write the shard of each name.
+
+    By the upper half of the hash: the tables of names take the lower bits, and a shard whose names
+    agreed in those would fill only a part of its table.
+    """
+    for i in range(out.size):
+        mixed = hash_bytes(data, starts[i], starts[i + 1], np.uint64(0)) >> _UPPER
+        out[i] = (mixed * np.uint64(shards)) >> _UPPER
+
+
+def shards_of(keys: pa.Array, shards: int) -> Int32s:
+    """Return the shard of each key; strings or 64-bit integers, a null's is 0."""
+    out = np.zeros(len(keys), np.int32)
+    if len(keys):
+        names = encode(keys)
+        write_shards(names.data, names.starts, shards, out)
+        out[~names.valid] = 0
+    return out
+
+
+def route(
+    row: LogRow, stream: Stream, kinds: dict[str, type[Query]], shards: int
+) -> Iterator[tuple[int, LogRow]]:
+    """Yield the part of a row of the log that each shard gets.
+
+    Queries of one key go to the shard of that key, all others to every shard. Who ends, pauses or
+    resumes a query knows only its id, so every shard is told, and those that lack it ignore it.
+    """
+    change = decode_change(row.operation, row.payload, stream, kinds)
+    for shard in range(shards):
+        part = _part(change, shard, shards)
+        if part is change:
+            yield shard, row
+            continue
+        payload = b""
+        for _, _, encoded in encode_change(part, stream):
+            payload = encoded
+        yield shard, replace(row, payload=payload)
+
+
+def _part(change: Change, shard: int, shards: int) -> Change:
+    match change:
+        case Register():
+            keep = (_is_here(query, shard, shards) for query in change.queries)
+            return Register(
+                tuple(query for query, kept in zip(change.queries, keep, strict=True) if kept)
+            )
+        case RegisterBlocks():
+            parts = (_rows_here(block, shard, shards) for block in change.blocks)
+            return RegisterBlocks(tuple(part for part in parts if len(part)))
+        case _:
+            return change
+
+
+def _is_here(query: Query, shard: int, shards: int) -> bool:
+    if query.key is None:
+        return True
+    return bool(shards_of(pa.array([query.key], type_of_key(query.key)), shards)[0] == shard)
+
+
+def _rows_here(block: QueryBlock, shard: int, shards: int) -> QueryBlock:
+    if block.keys is None:
+        return block
+    here: Array = np.flatnonzero(shards_of(block.keys, shards) == shard)
+    return block.take(here)
+
+
+def known_part(change: Change, live: Array) -> Change:
+    """Return what of a change by ids is about queries that are live here."""
+    if isinstance(change, (Register, RegisterBlocks)):
+        return change
+    kept: type[Deregister] = type(change)  # type: ignore[assignment]  # or one of its siblings
+    return kept(change.ids.filter(pa.array(live)))

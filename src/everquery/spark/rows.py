@@ -1,0 +1,127 @@
+"""The rows between the stages of a job, and the columns of its notices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from everquery.errors import InvalidBatchError
+from everquery.stream import Stream
+
+LOG, EVENTS = 0, 1
+
+# What goes to the shards: parts of the log and packed events. The order of rows is by the first
+# three columns behind the shard; `named` is only in the log: how many queries a row names.
+PACKED = StructType(
+    [
+        StructField("shard", IntegerType(), False),
+        StructField("lane", IntegerType(), False),
+        StructField("first", LongType(), False),
+        StructField("second", IntegerType(), False),
+        StructField("named", LongType(), False),
+        StructField("operation", StringType()),
+        StructField("payload", BinaryType(), False),
+    ]
+)
+PACKED_ARROW = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("lane", pa.int32()),
+        ("first", pa.int64()),
+        ("second", pa.int32()),
+        ("named", pa.int64()),
+        ("operation", pa.string()),
+        ("payload", pa.binary()),
+    ]
+)
+
+# What comes from the shards: notices as blobs, and figures of the batch in the first row of each.
+TOLD = StructType(
+    [
+        StructField("notices", BinaryType()),
+        StructField("shard", IntegerType(), False),
+        StructField("position", LongType(), False),
+        StructField("events", LongType(), False),
+        StructField("told", LongType(), False),
+        StructField("refused", LongType(), False),
+        StructField("queries", LongType(), False),
+        StructField("rebuilt", LongType(), False),
+        *(
+            StructField(f"{stage}_seconds", DoubleType(), False)
+            for stage in ("open", "unpack", "changes", "events", "merge", "commit")
+        ),
+    ]
+)
+
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_NUMBERS = (*_WHOLE, FloatType, DoubleType, DecimalType)
+
+
+def check_columns(schema: StructType, stream: Stream) -> None:
+    """Raise if a DataFrame's columns can't be those of a stream."""
+    kinds = {field.name: field.dataType for field in schema.fields}
+    for name in stream.columns():
+        if name not in kinds:
+            raise InvalidBatchError(
+                f"stream {stream.name!r} needs column {name!r}, and the DataFrame has"
+                f" {', '.join(kinds)}"
+            )
+    _expect(stream.key, kinds, (*_WHOLE, StringType), "strings or integers")
+    times = (*_WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType, DateType)
+    _expect(stream.time, kinds, times, "timestamps, dates or numbers")
+    for name in stream.attributes:
+        _expect(name, kinds, _NUMBERS, "numbers")
+    _expect(stream.weight, kinds, _NUMBERS, "integers")
+
+
+def _expect(
+    name: str | None,
+    kinds: dict[str, DataType],
+    wanted: Sequence[type[DataType]],
+    words: str,
+) -> None:
+    if name is not None and not isinstance(kinds[name], tuple(wanted)):
+        raise InvalidBatchError(
+            f"column {name!r} has type {kinds[name].simpleString()}; it must be {words}"
+        )
+
+
+def time_types(schema: StructType, stream: Stream) -> tuple[DataType, pa.DataType]:
+    """Return the types of a stream's times, in Spark and in Arrow."""
+    if stream.time is None:
+        return LongType(), pa.null()
+    kind = schema[stream.time].dataType
+    if isinstance(kind, TimestampType):
+        return kind, pa.timestamp("us", tz="UTC")
+    if isinstance(kind, TimestampNTZType):
+        return kind, pa.timestamp("us")
+    if isinstance(kind, DateType):
+        return kind, pa.date32()
+    if isinstance(kind, _WHOLE):
+        return LongType(), pa.int64()
+    return DoubleType(), pa.float64()
+
+
+def key_types(schema: StructType, stream: Stream) -> tuple[DataType, pa.DataType]:
+    """Return the types of a stream's keys, in Spark and in Arrow."""
+    if stream.key is None or isinstance(schema[stream.key].dataType, StringType):
+        return StringType(), pa.string()
+    return LongType(), pa.int64()

@@ -1,0 +1,182 @@
+"""The stages of a job as Spark calls them: route the log, pack events, run shards, unpack notices.
+
+Nothing here decides anything: the work is in `everquery.sharding`. Objects of these classes are
+sent to Python workers; whatever they hold is small.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from everquery.registry.readers import LogRow
+from everquery.sharding.durable import Job
+from everquery.sharding.operator import Input, Output, run_batch
+from everquery.sharding.packing import Packer
+from everquery.sharding.routing import route
+from everquery.sharding.wire import plain_notices, table_bytes, table_of_bytes
+from everquery.spark.rows import EVENTS, LOG, PACKED_ARROW, TOLD
+
+NOTICES_A_BLOB = 500_000
+
+_NAME = StructType([StructField("name", StringType(), False)])
+_VALUE = StructType([StructField("value", BinaryType(), False)])
+
+
+class _Worker:
+    """What is done once in each Python worker."""
+
+    frozen = False
+
+    @classmethod
+    def prepare(cls) -> None:
+        # Spark collects garbage after every task: 20 ms over all that the imports made.
+        if not cls.frozen:
+            gc.collect()
+            gc.freeze()
+            cls.frozen = True
+
+
+@dataclass(frozen=True)
+class RouteLog:
+    """Rows of the registry's log to the parts of it that each shard gets."""
+
+    job: Job
+    codes: list[int]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Route the rows of a partition."""
+        for batch in batches:
+            for values in batch.to_pylist():
+                row = LogRow(**values)
+                routed = route(row, self.job.stream, self.job.kinds, self.job.shards)
+                yield from (self._packed(shard, part) for shard, part in routed)
+
+    def _packed(self, shard: int, row: LogRow) -> pa.RecordBatch:
+        packed = {
+            "shard": self.codes[shard],
+            "lane": LOG,
+            "first": row.position,
+            "second": row.number,
+            "named": row.count,
+            "operation": row.operation,
+            "payload": row.payload,
+        }
+        return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
+
+
+@dataclass(frozen=True)
+class PackEvents:
+    """Events to packed rows."""
+
+    job: Job
+    codes: list[int]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack the events of a partition."""
+        task = TaskContext.get()
+        partition = 0 if task is None else task.partitionId()
+        for number, shard, blob in Packer(self.job.stream, self.job.shards).pack(batches):
+            packed = {
+                "shard": self.codes[shard],
+                "lane": EVENTS,
+                "first": partition,
+                "second": number,
+                "named": 0,
+                "operation": None,
+                "payload": blob,
+            }
+            yield pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
+        _Worker.prepare()
+
+
+class _StateCells:
+    """The state of one shard in Spark's store."""
+
+    def __init__(self, state: Any) -> None:  # noqa: ANN401 - a MapState of pyspark, which has no types
+        self._state = state
+
+    def get(self, name: str) -> bytes | None:
+        found = self._state.getValue((name,))
+        return None if found is None else found[0]
+
+    def put(self, name: str, value: bytes) -> None:
+        self._state.updateValue((name,), (value,))
+
+    def remove(self, name: str) -> None:
+        self._state.removeKey((name,))
+
+
+class RunShards(StatefulProcessor):
+    """Packed rows of a shard to notices, with all state in Spark's store."""
+
+    def __init__(self, job: Job, codes: list[int], plain: pa.Schema) -> None:
+        self._job = job
+        self._shards = {code: shard for shard, code in enumerate(codes)}
+        self._plain = plain
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Get hold of the state; called for every task, and once on the driver."""
+        self._cells = _StateCells(handle.getMapState("cells", _NAME, _VALUE))
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,  # noqa: ANN401 - Spark's types
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: ANN401
+    ) -> Iterator[Row]:
+        """Run one batch of one shard."""
+        shard = self._shards[key[0]]
+        log, events = [], []
+        for row in rows:
+            if row.lane == LOG:
+                log.append(LogRow(row.first, row.second, row.named, row.operation, row.payload))
+            else:
+                events.append(((row.first, row.second), row.payload))
+        yield from self._rows(shard, run_batch(self._job, shard, Input(log, events), self._cells))
+        _Worker.prepare()
+
+    def _rows(self, shard: int, output: Output) -> Iterator[Row]:
+        notices = plain_notices(output.notices, output.position, self._plain)
+        figures: dict[str, Any] = {field.name: 0 for field in TOLD.fields}
+        figures |= {f"{stage}_seconds": seconds for stage, seconds in output.seconds.items()}
+        figures |= {
+            "events": output.events,
+            "told": notices.num_rows,
+            "refused": output.letters.num_rows,
+            "queries": output.queries,
+            "rebuilt": int(output.found == "rebuilt"),
+        }
+        for begin in range(0, max(1, notices.num_rows), NOTICES_A_BLOB):
+            part = notices.slice(begin, NOTICES_A_BLOB)
+            blob = table_bytes(part) if part.num_rows else None
+            here = {"notices": blob, "shard": shard, "position": output.position}
+            yield Row(**{**(_zeros(figures) if begin else figures), **here})
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _zeros(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return the same without figures: they are counted in the first row of a shard."""
+    return {name: type(value)(0) for name, value in figures.items()}
+
+
+@dataclass(frozen=True)
+class UnpackNotices:
+    """Blobs to notices."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Unpack the blobs of a partition."""
+        for batch in batches:
+            for blob in batch.column("notices"):
+                if blob.is_valid:
+                    yield from table_of_bytes(blob.as_py()).to_batches()

@@ -1,0 +1,119 @@
+"""Standing queries over a streaming DataFrame."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from everquery.engine import open_registry
+from everquery.errors import InvalidStreamError, SparkError
+from everquery.kinds import KINDS
+from everquery.notices import notice_schema
+from everquery.sharding.durable import Job
+from everquery.sharding.wire import plain_schema
+from everquery.spark.partitions import shard_codes
+from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
+from everquery.spark.rows import PACKED, TOLD, check_columns, key_types, time_types
+from everquery.spark.session import QUERY_SETTINGS
+from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
+from everquery.stream import Stream
+
+METRICS = "everquery"
+
+
+def watch(
+    df: DataFrame,
+    stream: Stream | str,
+    *,
+    registry: str,
+    shards: int | None = None,
+    max_queries_a_batch: int = MAX_QUERIES,
+) -> DataFrame:
+    """Return the notices of a registry's standing queries over a streaming DataFrame.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A streaming one, with the stream's columns and any others.
+    stream : Stream or str
+        A stream, or the name of one that the registry has.
+    registry : str
+        The URL of the registry; queries that come and go in it take effect in the next batch.
+    shards : int, optional
+        Into how many parts keys are divided; as many as there are shuffle partitions unless said
+        otherwise. It stays the same for the life of a checkpoint.
+    max_queries_a_batch : int
+        Changes that name more wait for the next batch, so that events are not held up.
+
+    Returns
+    -------
+    DataFrame
+        Streaming: query_id, kind, event, key, time, seq, reason, the attributes, notice_id, and
+        log_position, the version of the query set.
+    """
+    if not isinstance(df, DataFrame) or not df.isStreaming:
+        raise SparkError("watch takes a streaming DataFrame; this one is not")
+    spark = df.sparkSession
+    log = open_registry(registry)
+    try:
+        if isinstance(stream, str):
+            stream = log.stream(stream)
+        elif isinstance(stream, Stream):
+            log.create_stream(stream)
+        else:
+            raise InvalidStreamError(f"{stream!r} is no stream")
+    finally:
+        log.close()
+    check_columns(df.schema, stream)
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    shards = _shards(shards, partitions, stream)
+    _set_up(spark)
+    _, time_type = time_types(df.schema, stream)
+    _, key_type = key_types(df.schema, stream)
+    job = Job(stream, {name: kind.spec for name, kind in KINDS.items()}, shards, time_type)
+    plain = plain_schema(notice_schema(stream, time_type, key_type))
+    codes = shard_codes(shards, partitions)
+    events = df.select(*map(_quoted, stream.columns())).mapInArrow(PackEvents(job, codes), PACKED)
+    changes = (
+        spark.readStream.format(NAME)
+        .options(url=registry, stream=stream.name, maxQueriesPerBatch=max_queries_a_batch)
+        .load()
+        .mapInArrow(RouteLog(job, codes), PACKED)
+    )
+    told = (
+        changes.union(events)
+        .groupBy("shard")
+        .transformWithState(RunShards(job, codes, plain), TOLD, "Append", "None")
+    )
+    observed = told.observe(METRICS, *_figures())
+    notices = from_arrow_schema(plain, prefer_timestamp_ntz=True)
+    return observed.select("notices").mapInArrow(UnpackNotices(), notices)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _shards(shards: int | None, partitions: int, stream: Stream) -> int:
+    if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int)):
+        raise SparkError(f"shards is {shards!r}; it takes an integer")
+    if shards is not None and shards < 1:
+        raise SparkError(f"shards is {shards}; it takes 1 or more")
+    if stream.key is None:  # one series, so one shard
+        return 1
+    return partitions if shards is None else shards
+
+
+def _set_up(spark: SparkSession) -> None:
+    spark.dataSource.register(RegistrySource)
+    for name, value in QUERY_SETTINGS.items():
+        spark.conf.set(name, value)
+
+
+def _figures() -> list[Column]:
+    names = [field.name for field in TOLD.fields]
+    totals = [name for name in names if name not in ("notices", "shard", "position")]
+    return [
+        functions.max("position").alias("position"),
+        *(functions.sum(name).alias(name) for name in totals),
+    ]

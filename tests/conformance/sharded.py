@@ -1,0 +1,142 @@
+"""The sharded runtime without a cluster: what Spark runs, in this process.
+
+Three shards, whose live arrays are lost or stale in most batches, as happens to Spark's workers.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pyarrow as pa
+
+import everquery as eq
+from everquery.kinds import KINDS
+from everquery.queries import Query
+from everquery.queries.changes import Deregister, Pause, Register, RegisterBlocks, Resume
+from everquery.registry.codec import encode_change
+from everquery.registry.readers import LogRow
+from everquery.sharding import durable
+from everquery.sharding.durable import Job
+from everquery.sharding.journal import MemoryCells
+from everquery.sharding.operator import Input, run_batch
+from everquery.sharding.packing import Packer
+from everquery.sharding.routing import route
+from everquery.state.events import decode
+
+SPECS = {name: kind.spec for name, kind in KINDS.items()}
+
+
+class ShardedRunner:
+    """An engine over several shards; queries are checked by an engine that sees no event."""
+
+    def __init__(self, stream: eq.Stream, *, shards: int = 3) -> None:
+        self.stream = stream
+        self.shards = 1 if stream.key is None else shards
+        self.cells = [MemoryCells() for _ in range(self.shards)]
+        self.registrar = eq.Engine(stream)
+        self.position = 0
+        self.waiting: list[LogRow] = []
+        self.letters: list[pa.Table] = []
+        self.time_type = pa.null()
+        self.batches = 0
+        self.workers: list[dict] = [{}, {}]
+        self.found: list[str] = []
+
+    def register(self, query) -> None:
+        self.registrar.register(query)
+        self._log(Register((query,) if isinstance(query, Query) else tuple(query)))
+
+    def register_table(self, table, *, kind: str) -> None:
+        before = self.registrar.queries()["id"].to_pylist()
+        self.registrar.register_table(table, kind=kind)
+        blocks = tuple(
+            block.take(np.flatnonzero(~np.isin(block.ids.to_pylist(), before))).in_order()
+            for block, _ in self.registrar._shard.blocks()
+        )
+        self._log(RegisterBlocks(tuple(block for block in blocks if len(block))))
+
+    def deregister(self, query_id: str) -> None:
+        self.registrar.deregister(query_id)
+        self._log(Deregister(pa.array([query_id])))
+
+    def pause(self, query_id: str) -> None:
+        self.registrar.pause(query_id)
+        self._log(Pause(pa.array([query_id])))
+
+    def resume(self, query_id: str) -> None:
+        self.registrar.resume(query_id)
+        self._log(Resume(pa.array([query_id])))
+
+    def _log(self, change) -> None:
+        for operation, count, payload in encode_change(change, self.stream):
+            self.waiting.append(LogRow(self.position, 0, count, operation, payload))
+            self.position += count
+
+    def process(self, batch: pa.Table) -> pa.Table:
+        packed: dict[int, list] = {shard: [] for shard in range(self.shards)}
+        # Two source partitions, each read in several batches and packed into several blobs.
+        half = batch.num_rows // 2
+        packer = Packer(self.stream, self.shards, blob_rows=half // 2)
+        if isinstance(batch, pa.RecordBatch):
+            batch = pa.Table.from_batches([batch])
+        for partition, part in enumerate((batch.slice(0, half), batch.slice(half))):
+            batches = part.to_batches(1 + half // 3)
+            for number, shard, blob in packer.pack(batches):
+                packed[shard].insert(0, ((partition, number), blob))  # in no order
+        if batch.num_rows and not pa.types.is_null(decode(batch, self.stream).time_type):
+            self.time_type = decode(batch, self.stream).time_type
+        log: dict[int, list[LogRow]] = {shard: [] for shard in range(self.shards)}
+        for row in self.waiting:
+            for shard, part in route(row, self.stream, SPECS, self.shards):
+                log[shard].insert(0, part)
+        self.waiting = []
+        return self._run(packed, log)
+
+    def _run(self, packed, log) -> pa.Table:
+        told = []
+        job = Job(self.stream, SPECS, self.shards, self.time_type)
+        for shard in range(self.shards):
+            self.batches += 1
+            # Workers have live arrays of their own; which one gets a shard changes all the time,
+            # and now and then a worker dies or an attempt fails after its work is done.
+            worker = self.workers[(self.batches * 7 // 3) % 2]
+            durable._LIVE.clear()
+            durable._LIVE.update(worker)
+            given = Input(log[shard], packed[shard])
+            if self.batches % 5 == 0:
+                run_batch(job, shard, given, copy.copy(self.cells[shard]))
+            output = run_batch(job, shard, given, self.cells[shard])
+            worker.clear()
+            if self.batches % 11:
+                worker.update(durable._LIVE)
+            self.found.append(output.found)
+            told.append(output.notices)
+            self.letters.append(output.letters)
+        return pa.concat_tables(told, promote_options="permissive")
+
+    def dead_letters(self) -> pa.Table:
+        return pa.concat_tables(self.letters, promote_options="permissive")
+
+    def stats(self) -> dict:
+        reasons = self.dead_letters()["reason"].to_pylist()
+        return {
+            "queries": self.registrar.stats()["queries"],
+            "dead_letters_by_reason": {reason: reasons.count(reason) for reason in set(reasons)},
+        }
+
+    def queries(self) -> pa.Table:
+        return self.registrar.queries()
+
+    def snapshot(self) -> bytes:
+        kept = {name: value for name, value in vars(self).items() if name != "registrar"}
+        return pickle.dumps((kept, self.registrar.snapshot()))
+
+    def restore(self, snapshot: bytes) -> None:
+        kept, registrar = pickle.loads(snapshot)
+        vars(self).update(kept, workers=[{}, {}])
+        self.registrar.restore(registrar)
+
+    def close(self) -> None:
+        self.registrar.close()
