@@ -18,6 +18,8 @@ from everquery.errors import SparkError
 from everquery.spark.java import require_java
 
 STOP_SECONDS = 30
+SOCKET_PATH_BYTES = 103  # what all systems allow
+SOCKET_NAME_BYTES = len("/.01234567-0123-0123-0123-0123456789ab.sock")
 
 QUERY_SETTINGS: Mapping[str, str] = {
     # The stateful operator takes no other store, and a batch writes only what it changed.
@@ -65,7 +67,7 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
-_folders: dict[str, Path] = {}  # of the local sessions that run, by application
+_folders: dict[SparkSession, Path] = {}  # of the local sessions that run
 
 
 def spark_settings() -> dict[str, str]:
@@ -113,9 +115,7 @@ def local_session(
             " stop it first (everquery.spark.stop_session)"
         )
     java = require_java()
-    # Short, because the names of sockets in it are limited to about a hundred characters.
     folder = Path(tempfile.mkdtemp(prefix="everquery-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     log = folder / "log4j2.properties"
     log.write_text(_LOG)
     builder = SparkSession.builder.appName(name).master(f"local[{cores},{attempts}]")
@@ -124,7 +124,7 @@ def local_session(
         **LOCAL_SETTINGS,
         "spark.sql.shuffle.partitions": str(cores),
         "spark.local.dir": str(folder),
-        "spark.python.unix.domain.socket.dir": str(folder),
+        **_sockets(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": (
             f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={log.as_uri()}"
@@ -139,15 +139,20 @@ def local_session(
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": None,  # it would win over the folder above
     }
-    with _environment(surroundings):
-        session = builder.getOrCreate()
-    _folders[session.sparkContext.applicationId] = folder
+    try:
+        with _environment(surroundings):
+            session = builder.getOrCreate()
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _folders[session] = folder
+    atexit.register(_stop_if_running, session)
     return session
 
 
 def stop_session(session: SparkSession) -> None:
     """Stop Spark and its Java process, and remove what a local session left on disk."""
-    application = session.sparkContext.applicationId
+    atexit.unregister(_stop_if_running)
     gateway = SparkContext._gateway
     session.stop()
     if gateway is not None:
@@ -156,9 +161,21 @@ def stop_session(session: SparkSession) -> None:
         process.stdin.close()  # its end tells Java that Python is gone
         process.wait(STOP_SECONDS)
         SparkContext._gateway = SparkContext._jvm = None
-    folder = _folders.pop(application, None)
+    folder = _folders.pop(session, None)
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stop_if_running(session: SparkSession) -> None:
+    if session in _folders:
+        stop_session(session)
+
+
+def _sockets(folder: Path) -> dict[str, str]:
+    """Return the settings for Unix sockets in a folder; none where their names were too long."""
+    if len(os.fsencode(folder)) + SOCKET_NAME_BYTES > SOCKET_PATH_BYTES:
+        return {"spark.python.unix.domain.socket.enabled": "false"}
+    return {"spark.python.unix.domain.socket.dir": str(folder)}
 
 
 @contextmanager

@@ -1,0 +1,63 @@
+"""One Spark session for all tests; registries and servers beside it."""
+
+import contextlib
+import time
+
+import pytest
+
+from everquery.spark import local_session, stop_session
+from everquery.spark.registry_source import RegistrySource
+from tests.integration.conftest import own_postgres, postgres
+
+__all__ = ["own_postgres", "postgres"]
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "tests/spark/" in item.path.as_posix():
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark():
+    session = local_session("everquery-tests", cores=2, attempts=1)
+    session.dataSource.register(RegistrySource)
+    yield session
+    stop_session(session)
+
+
+class Collected:
+    """The rows of a streaming DataFrame, batch by batch, while its query runs."""
+
+    def __init__(self, frame, checkpoint, **trigger):
+        self.batches = []
+        writer = frame.writeStream.foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        self.query = writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
+
+    def _take(self, batch, number):
+        self.batches.append((number, batch.collect()))
+
+    @property
+    def rows(self):
+        return [row for _, rows in self.batches for row in rows]
+
+    def wait(self, done, *, seconds=60):
+        give_up = time.monotonic() + seconds
+        while not done(self):
+            assert self.query.exception() is None, self.query.exception()
+            assert time.monotonic() < give_up, f"after {seconds} s: {self.batches}"
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def collect(tmp_path):
+    """Start a query that collects; all are stopped at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def start(frame, checkpoint=tmp_path / "checkpoint", **trigger):
+            collected = Collected(frame, checkpoint, **trigger)
+            stack.callback(collected.query.stop)
+            return collected
+
+        yield start
