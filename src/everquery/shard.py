@@ -72,9 +72,11 @@ class Shard:
     Parameters
     ----------
     stream : Stream
+    keep_accepted : bool
+        Keep the accepted events of the last batch in `accepted`.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, *, keep_accepted: bool = False) -> None:
         self.stream = stream
         self.catalog = Catalog()
         self.keys = KeyTable(len(stream.attributes), keyed=stream.key is not None)
@@ -83,6 +85,8 @@ class Shard:
         self.indexes: dict[str, KindIndex] = {name: kind.index() for name, kind in KINDS.items()}
         self.events = 0
         self.notices = 0
+        self.accepted: Events | None = None
+        self._keep_accepted = keep_accepted
         self._waiting: dict[str, Query] = {}
         self._pending: defaultdict[tuple[str, Shape], list[Rows]] = defaultdict(list)
         self._new: list[Int32s] = []
@@ -285,6 +289,8 @@ class Shard:
         answered = self._answer(accepted)
         self.admission.remember(accepted)
         self.events += accepted.grouped.position.size
+        if self._keep_accepted:
+            self.accepted = accepted.events.take(accepted.grouped.position >> 1)
         silent = self._expire(*self.admission.silent_keys())
         return self._write([*announced, *answered, *silent])
 

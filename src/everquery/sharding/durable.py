@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ from everquery.queries import Query
 from everquery.queries.changes import Change, Pause, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.shard import Shard
+from everquery.sharding.carried import Carried
 from everquery.sharding.journal import Cells, Contents, Journal
 from everquery.sharding.routing import known_part
 from everquery.state.accepted import COLUMNS, Events
@@ -53,12 +54,14 @@ class Job:
     kinds : mapping from name to spec
     shards : int
     time_type : the Arrow type of the stream's times; null without
+    carried : the columns of events that are carried into notices
     """
 
     stream: Stream
     kinds: dict[str, type[Query]]
     shards: int
     time_type: pa.DataType
+    carried: pa.Schema = field(default_factory=lambda: pa.schema([]))
 
 
 class DurableShard:
@@ -76,7 +79,8 @@ class DurableShard:
     def __init__(self, job: Job, number: int, cells: Cells) -> None:
         self._job = job
         self.number = number
-        self.shard = Shard(job.stream)
+        self.shard = Shard(job.stream, keep_accepted=bool(job.carried.names))
+        self.carried = Carried(job.carried)
         self.position = 0
         self.found = "new"
         self.nonce = ""
@@ -88,6 +92,7 @@ class DurableShard:
         self._dropped = 0
         self._queries = Journal("queries", cells, Contents())
         self._keys = Journal("keys", cells, Contents())
+        self._carried = Journal("carried", cells, Contents())
 
     @classmethod
     def open(cls, job: Job, number: int, cells: Cells) -> DurableShard:
@@ -109,6 +114,7 @@ class DurableShard:
         tokens = [(int(version), str(nonce)) for version, nonce in state["tokens"]]
         queries = Journal("queries", cells, Contents.of_json(state["queries"]))
         keys = Journal("keys", cells, Contents.of_json(state["keys"]))
+        carried = Journal("carried", cells, Contents.of_json(state["carried"]))
         if here is not None and (here.version, here.nonce) == tokens[-1]:
             here.found = "kept"
         elif here is None or not (
@@ -119,7 +125,8 @@ class DurableShard:
         else:
             here.found = "caught up"
         here._job = job
-        here._queries, here._keys, here._tokens = queries, keys, tokens
+        here._queries, here._keys, here._carried = queries, keys, carried
+        here._tokens = tokens
         here.lineage = state["lineage"]
         here._follow()
         here.version, here.nonce = tokens[-1]
@@ -128,10 +135,11 @@ class DurableShard:
 
     def apply(self, operation: str, payload: bytes) -> None:
         """Apply a part of the log."""
-        change = decode_change(operation, payload, self._job.stream, self._job.kinds)
-        if not isinstance(change, RegisterBlocks) and hasattr(change, "ids"):
-            change = known_part(change, self.shard.live(change.ids))
-        self.shard.apply(change)
+        self.shard.apply(known_part(self.decoded(operation, payload), self.shard.live))
+
+    def decoded(self, operation: str, payload: bytes) -> Change:
+        """Return the change that a part of the log holds."""
+        return decode_change(operation, payload, self._job.stream, self._job.kinds)
 
     def commit(self, log: Sequence[LogPart]) -> None:
         """Write what a batch changed, and keep the live arrays for the next.
@@ -143,6 +151,8 @@ class DurableShard:
         version = self.version + 1
         self._commit_queries(version, log)
         self._commit_keys(version)
+        if self._job.carried.names:
+            self._carried.rebase(version, self.carried.save())
         self.version, self.nonce = version, uuid4().hex
         self._tokens = [*self._tokens, (self.version, self.nonce)][-TOKENS:]
         head = {
@@ -155,6 +165,7 @@ class DurableShard:
             "tokens": self._tokens,
             "queries": self._queries.contents.as_json(),
             "keys": self._keys.contents.as_json(),
+            "carried": self._carried.contents.as_json(),
         }
         self._cells.put("head", json.dumps(head).encode())  # the last thing written
         _LIVE[self.lineage, self.number] = self
@@ -178,6 +189,8 @@ class DurableShard:
             self._take_keys(self._keys.base())
         for entry in self._keys.after(max(self.version, self._keys.contents.base)):
             self._take_keys(entry)
+        if self.version < self._carried.contents.base:
+            self.carried.load(self._carried.base())
         self._note_keys()
         self._dropped = self.shard.catalog.dropped
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from everquery.errors import SnapshotError
+
 PIECE = 1 << 20  # bytes; a state store takes ten times as long for eight times as much
 LARGE = 1 << 16
 
@@ -121,7 +123,7 @@ class Journal:
         for piece in range(_pieces(size)):
             value = self.cells.get(f"{name}.{piece}")
             if value is None:
-                raise LookupError(f"the state lacks {name}.{piece}; it is damaged")
+                raise SnapshotError(f"the state lacks {name}.{piece}; it is damaged")
             pieces.append(value)
         return b"".join(pieces)
 

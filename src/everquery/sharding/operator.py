@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from time import perf_counter
 
 import pyarrow as pa
 
+from everquery.queries.changes import Deregister
+from everquery.registry.codec import encode_change
 from everquery.registry.readers import LogRow
 from everquery.sharding.durable import DurableShard, Job, LogPart
 from everquery.sharding.journal import Cells
 from everquery.sharding.packing import unpack
+from everquery.sharding.quarantine import Quarantine
+from everquery.sharding.routing import queries_of, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class Output:
     Attributes
     ----------
     notices, letters : tables
+    carried : the columns of events that were carried into the notices; None if there are none
+    quarantined : why a query, by kind and id, was taken out
     position : int
         The version of the query set with which the events were seen.
     events, queries : int
@@ -47,6 +54,8 @@ class Output:
 
     notices: pa.Table
     letters: pa.Table
+    carried: pa.Table | None
+    quarantined: dict[tuple[str, str], str]
     position: int
     events: int
     queries: int
@@ -55,61 +64,127 @@ class Output:
 
 
 def run_batch(job: Job, number: int, given: Input, cells: Cells) -> Output:
-    """Take a shard from one version to the next."""
-    watch = _StopWatch()
-    here = DurableShard.open(job, number, cells)
-    watch.lap("open")
-    log = sorted(given.log, key=lambda row: (row.position, row.number))
-    parts = [
-        unpack(blob, job.stream, job.time_type)
-        for _, blob in sorted(given.events, key=lambda pair: pair[0])
-    ]
-    watch.lap("unpack")
-    before = here.shard.events
-    applied = _apply(here, log)
-    watch.lap("changes")
-    notices = here.shard.process_parts(parts)
-    watch.lap("events")
-    _merge(here)
-    watch.lap("merge")
-    letters = here.shard.dead_letters.drain()
-    here.commit(applied)
-    watch.lap("commit")
-    catalog = here.shard.catalog
-    return Output(
-        notices,
-        letters,
-        here.position,
-        here.shard.events - before,
-        len(catalog) - catalog.dropped,
-        here.found,
-        watch.seconds,
-    )
+    """Take a shard from one version to the next.
+
+    A query that makes the work fail is taken out, and the others go on; nothing is written before
+    all work is done, so what failed left no trace.
+    """
+    try:
+        return _Batch(job, number, given, cells).run()
+    except Exception as error:
+        quarantine = Quarantine(
+            error, lambda ids: _Batch(job, number, given, cells, ids).rehearse()
+        )
+        first = _Batch(job, number, given, cells)
+        reasons = quarantine.culprits(first.new_queries(), first.old_queries)
+        ids = frozenset(query_id for _, query_id in reasons)
+        return _Batch(job, number, given, cells, ids).run(reasons)
 
 
-def _apply(here: DurableShard, log: Iterable[LogRow]) -> list[LogPart]:
-    applied = []
-    for row in log:
-        if row.payload:
-            here.apply(row.operation, row.payload)
-            applied.append((row.operation, row.payload))
-        here.position = max(here.position, row.position + row.count)
-    here.shard.settle()
-    return applied
+@dataclass
+class _Batch:
+    """One attempt at a batch, without some queries."""
 
+    job: Job
+    number: int
+    given: Input
+    cells: Cells
+    left_out: AbstractSet[str] = frozenset()
+    seconds: dict[str, float] = field(default_factory=dict)
 
-def _merge(here: DurableShard) -> None:
-    """Do the merges that are due; another process may have the shard next, so none waits."""
-    while (due := here.shard.due_merge()) is not None:
-        here.shard.install(due, due.run())
+    def run(self, quarantined: dict[tuple[str, str], str] | None = None) -> Output:
+        """Do the work, and commit it."""
+        self._began = perf_counter()
+        here = self._open()
+        before = here.shard.events
+        notices, carried, log = self._work(here)
+        while (due := here.shard.due_merge()) is not None:
+            here.shard.install(due, due.run())  # here: another process may have the shard next
+        self._lap("merge")
+        letters = here.shard.dead_letters.drain()
+        here.commit(log)
+        self._lap("commit")
+        catalog = here.shard.catalog
+        return Output(
+            notices,
+            letters,
+            carried,
+            quarantined or {},
+            here.position,
+            here.shard.events - before,
+            len(catalog) - catalog.dropped,
+            here.found,
+            self.seconds,
+        )
 
+    def rehearse(self) -> None:
+        """Do the work, and commit nothing."""
+        self._began = perf_counter()
+        self._work(self._open())
 
-class _StopWatch:
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = perf_counter()
+    def new_queries(self) -> list[tuple[str, str]]:
+        """Return kind and id of the queries that come with this batch."""
+        here = self._open()
+        changes = [
+            here.decoded(row.operation, row.payload) for row in self.given.log if row.payload
+        ]
+        return [query for change in changes for query in queries_of(change)]
 
-    def lap(self, name: str) -> None:
+    def old_queries(self) -> list[tuple[str, str]]:
+        """Return kind and id of the queries that were there before."""
+        blocks = self._open().shard.blocks()
+        return [(block.kind, each) for block, _ in blocks for each in block.ids.to_pylist()]
+
+    def _open(self) -> DurableShard:
+        here = DurableShard.open(self.job, self.number, self.cells)
+        self._lap("open")
+        return here
+
+    def _work(self, here: DurableShard) -> tuple[pa.Table, pa.Table | None, list[LogPart]]:
+        log = self._apply(here)
+        self._lap("changes")
+        parts = [
+            unpack(blob, self.job.stream, self.job.time_type)
+            for _, blob in sorted(self.given.events, key=lambda pair: pair[0])
+        ]
+        self._lap("unpack")
+        first = here.shard.admission.arrived
+        notices = here.shard.process_parts([arrivals for arrivals, _ in parts])
+        carried = None
+        if here.shard.accepted is not None:
+            here.carried.arrive(first, [part for _, part in parts if part.num_columns])
+            held = here.shard.admission.held
+            carried = here.carried.step(notices, here.shard.accepted, held, here.shard.keys)
+        self._lap("events")
+        return notices, carried, log
+
+    def _apply(self, here: DurableShard) -> list[LogPart]:
+        """Apply the log, and return what of it is to be kept."""
+        log: list[LogPart] = []
+        for row in sorted(self.given.log, key=lambda row: (row.position, row.number)):
+            if row.payload:
+                part = row.operation, row.payload
+                if self.left_out:
+                    change = without(here.decoded(*part), self.left_out)
+                    for operation, _, payload in encode_change(change, self.job.stream):
+                        log.append((operation, payload))
+                        here.apply(operation, payload)
+                else:
+                    here.apply(*part)
+                    log.append(part)
+            here.position = max(here.position, row.position + row.count)
+        if self.left_out:
+            for operation, _, payload in encode_change(
+                Deregister(pa.array(sorted(self.left_out), pa.string())), self.job.stream
+            ):
+                log.append((operation, payload))
+                here.apply(operation, payload)
+        here.shard.settle()
+        return log
+
+    def _lap(self, name: str) -> None:
         now = perf_counter()
-        self.seconds[name] = now - self._last
-        self._last = now
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._began
+        self._began = now
+
+    _began: float = 0.0

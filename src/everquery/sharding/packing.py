@@ -7,7 +7,7 @@ events of one shard, decoded and checked, as columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,8 @@ from everquery.sharding.routing import shards_of
 from everquery.sharding.wire import table_bytes, table_of_bytes
 from everquery.state.events import FINE, Arrivals, decode
 from everquery.stream import Stream
+
+_CARRIED = "carried."
 
 BLOB_ROWS = 1 << 18  # ten megabytes or so
 
@@ -46,12 +48,15 @@ class Packer:
     stream : Stream
     shards : int
         One, for a stream without key.
+    carried : tuple of str
+        Columns that are carried along, whatever they hold.
     blob_rows : int
         Events that are packed together.
     """
 
     stream: Stream
     shards: int
+    carried: tuple[str, ...] = ()
     blob_rows: int = BLOB_ROWS
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
@@ -61,14 +66,16 @@ class Packer:
         has come.
         """
         for number, table in enumerate(_joined(batches, self.blob_rows)):
-            for shard, blob in self._split(decode(table, self.stream)):
+            carried = table.select(list(self.carried))
+            for shard, blob in self._split(decode(table, self.stream), carried):
                 yield number, shard, blob
 
-    def _split(self, arrivals: Arrivals) -> Iterator[tuple[int, bytes]]:
+    def _split(self, arrivals: Arrivals, carried: pa.Table) -> Iterator[tuple[int, bytes]]:
         timed = self.stream.time is not None
-        mark, newest = _marks(arrivals) if timed else (None, None)
+        if timed:
+            arrivals = _with_marks(arrivals)
         if arrivals.key is None:
-            yield 0, _blob(arrivals, slice(None), None, mark, newest)
+            yield 0, _blob(arrivals, np.arange(len(arrivals)), None, carried)
             return
         key = arrivals.key
         if not pa.types.is_dictionary(key.type):
@@ -78,7 +85,7 @@ class Packer:
             rows = order[start[shard] : start[shard + 1]]
             if rows.size or timed:
                 here = _keys_of_shard(key, np.flatnonzero(of_key == shard), rows)
-                yield shard, _blob(arrivals, rows, here, mark, newest)
+                yield shard, _blob(arrivals, rows, here, carried)
 
     def _order(self, key: pa.DictionaryArray) -> tuple[Int32s, Int64s, Int64s]:
         """Return the shard of each distinct key, and all rows by shard."""
@@ -106,20 +113,19 @@ def _joined(batches: Iterable[pa.RecordBatch], enough: int) -> Iterator[pa.Table
         yield pa.Table.from_batches(waiting)
 
 
-def _marks(arrivals: Arrivals) -> tuple[Array | None, int | float | None]:
-    """Return the newest time of the good rows up to each row, and of all; None if it is its own."""
+def _with_marks(arrivals: Arrivals) -> Arrivals:
+    """Note how far time has come with each row, where that is not just the row's own time."""
     time = arrivals.time
-    if time is None or not time.size:
-        return None, None
     good = arrivals.refused == FINE
-    if not good.all():
-        if not good.any():
-            return None, None
+    if time is None or not good.any():
+        return arrivals
+    if good.all():
+        if np.all(time[:-1] <= time[1:]):
+            return replace(arrivals, newest=time[-1].item())
+    else:
         time = np.where(good, time, time[good].min())
-    elif np.all(time[:-1] <= time[1:]):
-        return None, time[-1].item()
     mark = np.maximum.accumulate(time)
-    return mark, mark[-1].item()
+    return replace(arrivals, mark=mark, newest=mark[-1].item())
 
 
 def _keys_of_shard(key: pa.DictionaryArray, here: Int64s, rows: Int64s) -> pa.DictionaryArray:
@@ -134,19 +140,15 @@ def _keys_of_shard(key: pa.DictionaryArray, here: Int64s, rows: Int64s) -> pa.Di
 
 
 def _blob(
-    arrivals: Arrivals,
-    rows: Array | slice,
-    key: pa.DictionaryArray | None,
-    mark: Array | None,
-    newest: int | float | None,
+    arrivals: Arrivals, rows: Int64s, key: pa.DictionaryArray | None, carried: pa.Table
 ) -> bytes:
     columns: dict[str, pa.Array] = {}
     if key is not None:
         columns["key"] = key
     if arrivals.time is not None:
         columns["time"] = pa.array(arrivals.time[rows])
-        if mark is not None:
-            columns["mark"] = pa.array(mark[rows])
+        if arrivals.mark is not None:
+            columns["mark"] = pa.array(arrivals.mark[rows])
     for a, values in enumerate(arrivals.values):
         columns[f"value.{a}"] = pa.array(values[rows])
     if arrivals.weight is not None:
@@ -155,14 +157,18 @@ def _blob(
     if refused.any():
         columns["refused"] = pa.array(refused)
         columns["culprit"] = pa.array(arrivals.culprit[rows])
+    if carried.num_columns:
+        picked = carried.take(pa.array(rows))
+        for name, column in zip(picked.column_names, picked.columns, strict=True):
+            columns[_CARRIED + name] = column
     table = pa.table(columns)
-    if newest is not None:
-        table = table.replace_schema_metadata({"newest": repr(newest)})
+    if arrivals.newest is not None:
+        table = table.replace_schema_metadata({"newest": repr(arrivals.newest)})
     return table_bytes(table)
 
 
-def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> Arrivals:
-    """Return the events of a blob."""
+def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> tuple[Arrivals, pa.Table]:
+    """Return the events of a blob, and the columns that are carried along."""
     table = table_of_bytes(blob)
     n = table.num_rows
     columns = {
@@ -179,7 +185,7 @@ def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> Arrivals:
     for a in range(len(stream.attributes)):
         values[a] = columns[f"value.{a}"]
     number = float if time_type == pa.float64() else int
-    return Arrivals(
+    arrivals = Arrivals(
         key=None if stream.key is None else columns.get("key", pa.nulls(0, pa.string())),
         time=array("time"),
         time_type=time_type,
@@ -190,3 +196,9 @@ def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> Arrivals:
         mark=array("mark"),
         newest=None if newest is None else number(newest),
     )
+    carried = {
+        name.removeprefix(_CARRIED): column
+        for name, column in columns.items()
+        if name.startswith(_CARRIED)
+    }
+    return arrivals, pa.table(carried)

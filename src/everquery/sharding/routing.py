@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from everquery.index.arrays import Array, Bytes, Int32s, Int64s
+from everquery.index.arrays import Array, Bools, Bytes, Int32s, Int64s
 from everquery.index.jit import kernel
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
-from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
+from everquery.queries.changes import Change, Register, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.registry.readers import LogRow
 from everquery.state.keys import type_of_key
@@ -91,9 +92,33 @@ def _rows_here(block: QueryBlock, shard: int, shards: int) -> QueryBlock:
     return block.take(here)
 
 
-def known_part(change: Change, live: Array) -> Change:
+def known_part(change: Change, live: Callable[[pa.Array], Bools]) -> Change:
     """Return what of a change by ids is about queries that are live here."""
     if isinstance(change, (Register, RegisterBlocks)):
         return change
-    kept: type[Deregister] = type(change)  # type: ignore[assignment]  # or one of its siblings
-    return kept(change.ids.filter(pa.array(live)))
+    return replace(change, ids=change.ids.filter(pa.array(live(change.ids))))
+
+
+def queries_of(change: Change) -> Iterator[tuple[str, str]]:
+    """Yield kind and id of the queries that a change registers."""
+    if isinstance(change, Register):
+        yield from ((query.kind, query.id) for query in change.queries)
+    elif isinstance(change, RegisterBlocks):
+        for block in change.blocks:
+            yield from ((block.kind, query_id) for query_id in block.ids.to_pylist())
+
+
+def without(change: Change, ids: Set[str]) -> Change:
+    """Return a change that leaves some queries out."""
+    gone = pa.array(sorted(ids), pa.string())
+    match change:
+        case Register():
+            return Register(tuple(query for query in change.queries if query.id not in ids))
+        case RegisterBlocks():
+            kept = (
+                block.take(np.flatnonzero(~np.asarray(pc.is_in(block.ids, gone))))
+                for block in change.blocks
+            )
+            return RegisterBlocks(tuple(block for block in kept if len(block)))
+        case _:
+            return replace(change, ids=change.ids.filter(pc.invert(pc.is_in(change.ids, gone))))

@@ -62,6 +62,7 @@ TOLD = StructType(
         StructField("events", LongType(), False),
         StructField("told", LongType(), False),
         StructField("refused", LongType(), False),
+        StructField("quarantined", LongType(), False),
         StructField("queries", LongType(), False),
         StructField("rebuilt", LongType(), False),
         *(

@@ -22,7 +22,8 @@ from everquery.sharding.durable import Job
 from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import Packer
 from everquery.sharding.routing import route
-from everquery.sharding.wire import plain_notices, table_bytes, table_of_bytes
+from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
+from everquery.sharding.wire import table_bytes, table_of_bytes
 from everquery.spark.rows import EVENTS, LOG, PACKED_ARROW, TOLD
 
 NOTICES_A_BLOB = 500_000
@@ -84,7 +85,8 @@ class PackEvents:
         """Pack the events of a partition."""
         task = TaskContext.get()
         partition = 0 if task is None else task.partitionId()
-        for number, shard, blob in Packer(self.job.stream, self.job.shards).pack(batches):
+        packer = Packer(self.job.stream, self.job.shards, tuple(self.job.carried.names))
+        for number, shard, blob in packer.pack(batches):
             packed = {
                 "shard": self.codes[shard],
                 "lane": EVENTS,
@@ -118,8 +120,9 @@ class _StateCells:
 class RunShards(StatefulProcessor):
     """Packed rows of a shard to notices, with all state in Spark's store."""
 
-    def __init__(self, job: Job, codes: list[int], plain: pa.Schema) -> None:
+    def __init__(self, job: Job, codes: list[int], plain: pa.Schema, *, letters: bool) -> None:
         self._job = job
+        self._letters = letters
         self._shards = {code: shard for shard, code in enumerate(codes)}
         self._plain = plain
 
@@ -145,13 +148,20 @@ class RunShards(StatefulProcessor):
         _Worker.prepare()
 
     def _rows(self, shard: int, output: Output) -> Iterator[Row]:
-        notices = plain_notices(output.notices, output.position, self._plain)
+        position, plain = output.position, self._plain
+        told = [plain_notices(output.notices, position, plain, output.carried)]
+        if output.quarantined:
+            told.append(plain_quarantined(output.quarantined, shard, position, plain))
+        if self._letters:
+            told.append(plain_letters(output.letters, position, plain))
+        notices = pa.concat_tables(told)
         figures: dict[str, Any] = {field.name: 0 for field in TOLD.fields}
         figures |= {f"{stage}_seconds": seconds for stage, seconds in output.seconds.items()}
         figures |= {
             "events": output.events,
-            "told": notices.num_rows,
+            "told": output.notices.num_rows,
             "refused": output.letters.num_rows,
+            "quarantined": len(output.quarantined),
             "queries": output.queries,
             "rebuilt": int(output.found == "rebuilt"),
         }

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from everquery.engine import open_registry
 from everquery.errors import InvalidStreamError, SparkError
 from everquery.kinds import KINDS
 from everquery.notices import notice_schema
 from everquery.sharding.durable import Job
-from everquery.sharding.wire import plain_schema
+from everquery.sharding.telling import plain_schema
 from everquery.spark.partitions import shard_codes
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
 from everquery.spark.rows import PACKED, TOLD, check_columns, key_types, time_types
@@ -27,6 +31,8 @@ def watch(
     *,
     registry: str,
     shards: int | None = None,
+    carry: Sequence[str] = (),
+    dead_letters: bool = False,
     max_queries_a_batch: int = MAX_QUERIES,
 ) -> DataFrame:
     """Return the notices of a registry's standing queries over a streaming DataFrame.
@@ -42,6 +48,10 @@ def watch(
     shards : int, optional
         Into how many parts keys are divided; as many as there are shuffle partitions unless said
         otherwise. It stays the same for the life of a checkpoint.
+    carry : sequence of str
+        Other columns of the events that notices are to have too.
+    dead_letters : bool
+        Whether refused events come along as rows of kind ``dead_letter``, with their reason.
     max_queries_a_batch : int
         Changes that name more wait for the next batch, so that events are not held up.
 
@@ -70,10 +80,14 @@ def watch(
     _set_up(spark)
     _, time_type = time_types(df.schema, stream)
     _, key_type = key_types(df.schema, stream)
-    job = Job(stream, {name: kind.spec for name, kind in KINDS.items()}, shards, time_type)
-    plain = plain_schema(notice_schema(stream, time_type, key_type))
+    notices = notice_schema(stream, time_type, key_type)
+    carried = _carried(df, carry, notices)
+    kinds = {name: kind.spec for name, kind in KINDS.items()}
+    job = Job(stream, kinds, shards, time_type, carried)
+    plain = plain_schema(notices, carried)
     codes = shard_codes(shards, partitions)
-    events = df.select(*map(_quoted, stream.columns())).mapInArrow(PackEvents(job, codes), PACKED)
+    columns = dict.fromkeys([*stream.columns(), *carry])
+    events = df.select(*map(_quoted, columns)).mapInArrow(PackEvents(job, codes), PACKED)
     changes = (
         spark.readStream.format(NAME)
         .options(url=registry, stream=stream.name, maxQueriesPerBatch=max_queries_a_batch)
@@ -83,11 +97,28 @@ def watch(
     told = (
         changes.union(events)
         .groupBy("shard")
-        .transformWithState(RunShards(job, codes, plain), TOLD, "Append", "None")
+        .transformWithState(
+            RunShards(job, codes, plain, letters=dead_letters), TOLD, "Append", "None"
+        )
     )
     observed = told.observe(METRICS, *_figures())
-    notices = from_arrow_schema(plain, prefer_timestamp_ntz=True)
-    return observed.select("notices").mapInArrow(UnpackNotices(), notices)
+    columns_told = from_arrow_schema(plain, prefer_timestamp_ntz=True)
+    return observed.select("notices").mapInArrow(UnpackNotices(), columns_told)
+
+
+def _carried(df: DataFrame, carry: Sequence[str], notices: pa.Schema) -> pa.Schema:
+    """Return the Arrow schema of the columns that notices are to have too."""
+    if isinstance(carry, str):
+        raise SparkError(f"carry is the string {carry!r}; give a list of names")
+    for name in carry:
+        if name not in df.columns:
+            raise SparkError(
+                f"column {name!r} is to be carried, and the DataFrame has {', '.join(df.columns)}"
+            )
+        if name in (*notices.names, "log_position"):
+            raise SparkError(f"column {name!r} can't be carried: notices have one of that name")
+    kept = StructType([df.schema[name] for name in dict.fromkeys(carry)])
+    return to_arrow_schema(kept, timezone="UTC")
 
 
 def _quoted(name: str) -> str:
@@ -107,7 +138,8 @@ def _shards(shards: int | None, partitions: int, stream: Stream) -> int:
 def _set_up(spark: SparkSession) -> None:
     spark.dataSource.register(RegistrySource)
     for name, value in QUERY_SETTINGS.items():
-        spark.conf.set(name, value)
+        if name != "spark.sql.session.timeZone":  # that one is the user's
+            spark.conf.set(name, value)
 
 
 def _figures() -> list[Column]:

@@ -1,0 +1,102 @@
+"""Columns of events that are carried into their notices, whatever they hold.
+
+A notice names its event by key and seq. The event is one of this batch; or one that the grace held
+back from an earlier one; or the last one of its key, which an announcement or an expiry names. So
+the carried columns of held events and of each key's last one are kept, and nothing else. A notice
+that a rule tells later (dwell, throttle) finds its event only if it is still one of these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everquery.index.arrays import Int64s
+from everquery.sharding.wire import table_bytes, table_of_bytes
+from everquery.state.accepted import Events
+from everquery.state.keys import KeyTable
+
+_ARRIVED, _KEY, _SEQ = "everquery arrived", "everquery key", "everquery seq"
+
+
+class Carried:
+    """The carried columns of all events that a notice may still name.
+
+    Attributes
+    ----------
+    schema : the carried columns
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._held = pa.schema([(_ARRIVED, pa.int64()), *schema]).empty_table()
+        self._last: pa.Table | None = None
+
+    def arrive(self, first: int, parts: list[pa.Table]) -> None:
+        """Take in the columns of arrivals that are numbered from `first` on."""
+        rows = pa.concat_tables(
+            [self.schema.empty_table(), *(part.cast(self.schema) for part in parts)]
+        )
+        numbers = pa.array(np.arange(first, first + rows.num_rows))
+        self._held = pa.concat_tables([self._held, rows.add_column(0, _ARRIVED, numbers)])
+
+    def step(
+        self, notices: pa.Table, accepted: Events, held: Events | None, keys: KeyTable
+    ) -> pa.Table:
+        """Return the carried columns of notices, and keep what later ones may need."""
+        names = keys.arrow().take(pa.array(accepted.key))
+        arrived = np.asarray(self._held[_ARRIVED])
+        order = np.argsort(arrived, kind="stable")
+        place = order[np.searchsorted(arrived[order], accepted.arrived)]
+        now = self._held.select(self.schema.names).take(pa.array(place))
+        now = now.add_column(0, _SEQ, pa.array(accepted.seq)).add_column(0, _KEY, names)
+        known = now if self._last is None else pa.concat_tables([self._last, now])
+        known = known.combine_chunks()
+        found = _find(notices, known)
+        carried = known.select(self.schema.names).take(found)
+        self._last = known.take(_last_of_each_key(known))
+        waiting = np.empty(0, np.int64) if held is None else held.arrived
+        self._held = self._held.take(pa.array(order[np.searchsorted(arrived[order], waiting)]))
+        return carried
+
+    def save(self) -> bytes:
+        """Return what is kept, as bytes."""
+        last = b"" if self._last is None else table_bytes(self._last)
+        return len(last).to_bytes(8, "little") + last + table_bytes(self._held)
+
+    def load(self, data: bytes) -> None:
+        """Take over what was saved."""
+        size = int.from_bytes(data[:8], "little")
+        self._last = table_of_bytes(data[8 : 8 + size]) if size else None
+        self._held = table_of_bytes(data[8 + size :])
+
+
+def _find(notices: pa.Table, known: pa.Table) -> pa.Array:
+    """Return the row of each notice's event; null where it is not known."""
+    keys = known[_KEY].combine_chunks()
+    wanted = notices["key"].cast(keys.type)
+    codes = keys.dictionary_encode()
+    numbers = pc.index_in(wanted, codes.dictionary, skip_nulls=False).fill_null(-1)
+    ours = _codes(np.asarray(codes.indices.fill_null(-1)), np.asarray(known[_SEQ]))
+    theirs = _codes(np.asarray(numbers), np.asarray(notices["seq"]))
+    order = np.argsort(ours, kind="stable")
+    at = np.minimum(np.searchsorted(ours[order], theirs), max(0, ours.size - 1))
+    if not ours.size:
+        return pa.nulls(theirs.size, pa.int64())
+    rows = order[at]
+    return pa.array(rows, mask=ours[rows] != theirs)
+
+
+def _codes(key: Int64s, seq: Int64s) -> Int64s:
+    """Return one number for each pair; seqs are below 2^40."""
+    codes: Int64s = (key.astype(np.int64) << 40) + seq
+    return codes
+
+
+def _last_of_each_key(known: pa.Table) -> pa.Array:
+    codes = known[_KEY].combine_chunks().dictionary_encode()
+    numbers = np.asarray(codes.indices.fill_null(len(codes.dictionary)))
+    last = np.full(len(codes.dictionary) + 1, -1, np.int64)
+    last[numbers] = np.arange(numbers.size)  # rows are in order, so the last one stays
+    return pa.array(last[last >= 0])

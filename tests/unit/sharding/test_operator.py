@@ -1,0 +1,239 @@
+"""One batch of one shard: carried columns, dead letters, quarantine, and lasting state."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import everquery as eq
+from everquery.errors import InvalidBatchError, SnapshotError
+from everquery.index.range_index import RangeIndex
+from everquery.kinds import KINDS
+from everquery.queries.changes import Deregister, Register
+from everquery.registry.codec import encode_change
+from everquery.registry.readers import LogRow
+from everquery.sharding import durable
+from everquery.sharding.durable import Job, forget_live
+from everquery.sharding.journal import PIECE, Contents, Journal, MemoryCells
+from everquery.sharding.operator import Input, run_batch
+from everquery.sharding.packing import Packer
+
+STREAM = eq.Stream("trades", key="symbol", time="t", attributes=["price"])
+SPECS = {name: kind.spec for name, kind in KINDS.items()}
+VENUE = pa.schema([("venue", pa.string())])
+
+
+class OneShard:
+    """A shard that is told changes and events, batch by batch."""
+
+    def __init__(self, stream=STREAM, carried=VENUE):
+        self.job = Job(stream, SPECS, 1, pa.int64(), carried)
+        self.cells = MemoryCells()
+        self.position = 0
+
+    def run(self, *changes, rows=()):
+        log = []
+        for change in changes:
+            for operation, count, payload in encode_change(change, self.job.stream):
+                log.append(LogRow(self.position, 0, count, operation, payload))
+                self.position += count
+        packed = []
+        if rows:
+            columns = ["symbol", "t", "price", "venue"]
+            table = pa.table(
+                dict(zip(columns, (list(c) for c in zip(*rows, strict=True)), strict=True))
+            )
+            packer = Packer(self.job.stream, 1, tuple(self.job.carried.names))
+            blobs = packer.pack(table.to_batches())
+            packed = [((0, number), blob) for number, _, blob in blobs]
+        return run_batch(self.job, 0, Input(log, packed), self.cells)
+
+
+def told(output):
+    notices = output.notices.select(["query_id", "event", "seq"]).to_pylist()
+    return [tuple(row.values()) for row in notices]
+
+
+def test_carried_columns_are_those_of_the_event_that_a_notice_names():
+    shard = OneShard()
+    shard.run(rows=[("IBM", 1, 45.0, "early"), ("AAPL", 1, 10.0, "early")])
+    forget_live()
+    # Registered when IBM is inside already: the notice names IBM's last event, of the batch before.
+    output = shard.run(
+        Register((eq.Border("band", {"price": (40, 50)}),)),
+        rows=[("AAPL", 2, 41.0, "now"), ("IBM", 3, 60.0, "late")],
+    )
+    assert told(output) == [("band", "enter", 0), ("band", "enter", 1), ("band", "leave", 1)]
+    assert output.carried["venue"].to_pylist() == ["early", "now", "late"]
+
+
+def test_carried_columns_of_events_that_the_grace_held_back():
+    stream = eq.Stream("trades", key="symbol", time="t", attributes=["price"], grace=10)
+    shard = OneShard(stream)
+    everything = Register((eq.Range("all", {}),))
+    assert told(shard.run(everything, rows=[("IBM", 5, 1.0, "b"), ("IBM", 4, 2.0, "a")])) == []
+    forget_live()
+    output = shard.run(rows=[("AAPL", 20, 3.0, "c")])
+    assert told(output) == [("all", "match", 0), ("all", "match", 1)]
+    assert output.carried["venue"].to_pylist() == ["a", "b"]
+
+
+def test_carried_columns_of_a_stream_without_key():
+    shard = OneShard(eq.Stream("trades", time="t", attributes=["price"]))
+    output = shard.run(
+        Register((eq.Range("low", {"price": (0, 2)}),)),
+        rows=[("x", 1, 1.0, "a"), ("y", 2, 5.0, "b"), ("z", 3, 1.5, "c")],
+    )
+    assert told(output) == [("low", "match", 0), ("low", "match", 2)]
+    assert output.carried["venue"].to_pylist() == ["a", "c"]
+
+
+def test_letters_come_once_and_are_counted():
+    shard = OneShard()
+    output = shard.run(rows=[(None, 1, 1.0, ""), ("IBM", 5, float("nan"), ""), ("IBM", 5, 1.0, "")])
+    assert output.letters["reason"].to_pylist() == ["null_key", "nan_attribute"]
+    late = shard.run(rows=[("IBM", 3, 1.0, "")])
+    assert late.letters["reason"].to_pylist() == ["late"]
+    assert shard.run().letters.num_rows == 0
+    assert json.loads(shard.cells.get("head"))["shard"] == 0
+
+
+@pytest.fixture
+def poison(monkeypatch):
+    """Let every range whose box begins at 13 make the index raise."""
+    plain = RangeIndex.process
+
+    def process(self, step):
+        for rows in self.rows(step.flags):
+            if np.any(rows.low[0] == 13.0):
+                raise ZeroDivisionError("a box at 13")
+        return plain(self, step)
+
+    monkeypatch.setattr(RangeIndex, "process", process)
+
+
+def test_a_poison_query_is_taken_out_and_the_others_go_on(poison):
+    shard = OneShard()
+    queries = [eq.Range(f"q{i}", {"price": (float(i), 100.0)}) for i in range(40)]
+    output = shard.run(Register(tuple(queries)), rows=[("IBM", 1, 20.5, "x")])
+    assert output.quarantined == {("range", "q13"): "ZeroDivisionError: a box at 13"}
+    assert [query_id for query_id, _, _ in told(output)] == [f"q{i}" for i in range(21) if i != 13]
+    forget_live()
+    again = shard.run(rows=[("IBM", 2, 2.5, "x")])
+    assert again.quarantined == {}
+    assert again.found == "rebuilt"
+    assert [query_id for query_id, _, _ in told(again)] == ["q0", "q1", "q2"]
+    assert again.queries == 39
+
+
+def test_a_query_may_turn_to_poison_later(poison, monkeypatch):
+    shard = OneShard()
+    with monkeypatch.context() as patch:
+        patch.setattr(RangeIndex, "process", lambda self, step: [])
+        shard.run(
+            Register((eq.Range("good", {"price": (0, 9)}), eq.Range("bad", {"price": (13, 20)})))
+        )
+    output = shard.run(rows=[("IBM", 1, 5.0, "x")])
+    assert list(output.quarantined) == [("range", "bad")]
+    assert told(output) == [("good", "match", 0)]
+    # Its id is free again.
+    output = shard.run(
+        Deregister(pa.array(["bad"])),
+        Register((eq.Range("bad", {"price": (0, 20)}),)),
+        rows=[("IBM", 2, 15.0, "x")],
+    )
+    assert told(output) == [("bad", "match", 1)]
+
+
+def test_what_is_no_querys_fault_is_raised(monkeypatch):
+    shard = OneShard()
+
+    def process(self, step):
+        raise RuntimeError("always")
+
+    monkeypatch.setattr(RangeIndex, "process", process)
+    with pytest.raises(RuntimeError, match="always"):
+        shard.run(Register((eq.Range("q", {}),)), rows=[("IBM", 1, 5.0, "x")])
+    assert "head" not in shard.cells  # nothing was written
+
+
+def test_a_key_of_another_type_is_refused():
+    shard = OneShard(carried=pa.schema([]))
+    shard.run(Register((eq.Range("q", {}, key="IBM"),)))
+    packer = Packer(STREAM, 1)
+    table = pa.table({"symbol": [1], "t": [1], "price": [1.0]})
+    blobs = [((0, number), blob) for number, _, blob in packer.pack(table.to_batches())]
+    with pytest.raises(InvalidBatchError, match="keys of this stream are strings"):
+        run_batch(shard.job, 0, Input([], blobs), shard.cells)
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        (Job(eq.Stream("other", key="k", attributes=["x"]), SPECS, 1, pa.null()), "another stream"),
+        (Job(STREAM, SPECS, 4, pa.int64()), "of 1 shards, and this run has 4"),
+    ],
+)
+def test_state_of_another_job_is_refused(job, words):
+    shard = OneShard()
+    shard.run(rows=[("IBM", 1, 1.0, "x")])
+    with pytest.raises(SnapshotError, match=words):
+        run_batch(job, 0, Input([], []), shard.cells)
+
+
+def test_state_of_another_layout_is_refused(monkeypatch):
+    shard = OneShard()
+    shard.run(rows=[("IBM", 1, 1.0, "x")])
+    monkeypatch.setattr(durable, "LAYOUT", 2)
+    with pytest.raises(SnapshotError, match="layout 1"):
+        shard.run()
+
+
+def test_live_arrays_of_a_failed_attempt_are_not_used():
+    shard = OneShard()
+    shard.run(Register((eq.Border("band", {"price": (40, 50)}),)), rows=[("IBM", 1, 45.0, "x")])
+    committed = MemoryCells(shard.cells)
+    shard.run(rows=[("IBM", 2, 60.0, "x")])  # its state is lost, its live arrays are not
+    shard.cells = committed
+    output = shard.run(rows=[("IBM", 2, 44.0, "x")])
+    assert output.found == "rebuilt"
+    assert told(output) == []  # still inside
+
+
+def test_journals_become_a_new_base(monkeypatch):
+    monkeypatch.setattr(durable, "MOST_CHANGES", 5)
+    monkeypatch.setattr(durable, "MOST_ENTRIES", 3)
+    shard = OneShard(carried=pa.schema([]))
+    for i in range(30):
+        shard.run(
+            Register((eq.Border(f"q{i}", {"price": (i, i + 10)}, key=f"k{i}"),)),
+            rows=[(f"k{i}", i, 1.0 * i, "x")],
+        )
+    head = json.loads(shard.cells.get("head"))
+    assert 0 < head["queries"]["base"] <= 30
+    assert len(head["queries"]["entries"]) <= 6
+    assert head["keys"]["base"] > 0
+    forget_live()
+    output = shard.run(rows=[(f"k{i}", 100, 0.0 if i else 99.0, "x") for i in range(30)])
+    assert output.queries == 30
+    assert sorted(told(output)) == sorted((f"q{i}", "leave", 1) for i in range(30))
+
+
+def test_large_values_are_cut_into_pieces_that_are_removed_again():
+    cells = MemoryCells()
+    journal = Journal("x", cells, Contents())
+    large = bytes(range(256)) * (3 * PIECE // 256) + b"end"
+    journal.append(0, large)
+    journal.append(1, b"small")
+    assert list(journal.after(-1)) == [large, b"small"]
+    assert list(journal.after(0)) == [b"small"]
+    assert max(map(len, cells.values())) == PIECE
+    journal.rebase(2, large)
+    assert journal.base() == large
+    journal.rebase(3, b"tiny")
+    assert journal.base() == b"tiny"
+    assert sum(map(len, cells.values())) < PIECE
+    del cells["x.base.0"]
+    with pytest.raises(SnapshotError, match=r"lacks x\.base\.0"):
+        journal.base()

@@ -1,0 +1,113 @@
+"""Keys and changes to shards."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import everquery as eq
+from everquery.kinds import KINDS
+from everquery.queries.block import blocks_of_queries
+from everquery.queries.changes import Deregister, Register, RegisterBlocks
+from everquery.registry.codec import decode_change, encode_change
+from everquery.registry.readers import LogRow
+from everquery.sharding.packing import Packer, unpack
+from everquery.sharding.routing import route, shards_of
+
+STREAM = eq.Stream("s", key="k", time="t", attributes=["x"], weight="w")
+SPECS = {name: kind.spec for name, kind in KINDS.items()}
+
+
+@pytest.mark.parametrize(
+    "keys", [pa.array([f"key{i}" for i in range(9_000)]), pa.array(range(9_000))]
+)
+def test_keys_spread_evenly(keys):
+    counts = np.bincount(shards_of(keys, 3), minlength=3)
+    assert counts.size == 3
+    assert counts.min() > 2_800
+
+
+def test_the_shard_of_a_key_never_changes():
+    # State would be looked for in the wrong place: these numbers are part of the layout.
+    words = pa.array(["IBM", "AAPL", "", None, "a longer key"])
+    assert shards_of(words, 7).tolist() == [0, 5, 0, 0, 6]
+    assert shards_of(pa.array([0, 1, -1, None, 2**62]), 7).tolist() == [2, 3, 2, 0, 3]
+
+
+@pytest.mark.parametrize("as_blocks", [False, True])
+def test_each_query_goes_to_the_shard_of_its_key_or_to_all(as_blocks):
+    queries = [eq.Border(f"q{i}", {"x": (i, i + 1)}, key=f"key{i}") for i in range(50)]
+    queries.append(eq.Border("all", {"x": (0, 1)}))
+    change = Register(tuple(queries))
+    if as_blocks:
+        change = RegisterBlocks(blocks_of_queries(queries, STREAM))
+    ((operation, count, payload),) = encode_change(change, STREAM)
+    parts = dict(route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, 4))
+    assert sorted(parts) == [0, 1, 2, 3]
+    seen = []
+    for shard, row in parts.items():
+        assert (row.position, row.count) == (7, 51)
+        part = decode_change(row.operation, row.payload, STREAM, SPECS)
+        if as_blocks:
+            ids = [each for block in part.blocks for each in block.ids.to_pylist()]
+        else:
+            ids = [query.id for query in part.queries]
+        assert "all" in ids
+        keyed = [each for each in ids if each != "all"]
+        assert all(shards_of(pa.array([f"key{each[1:]}"]), 4)[0] == shard for each in keyed)
+        seen += keyed
+    assert sorted(seen) == sorted(query.id for query in queries[:-1])
+
+
+def test_a_shard_without_part_gets_an_empty_payload():
+    query = eq.Range("q", {"x": (0, 1)}, key="IBM")
+    ((operation, count, payload),) = encode_change(Register((query,)), STREAM)
+    parts = dict(route(LogRow(0, 0, count, operation, payload), STREAM, SPECS, 3))
+    assert sorted(len(row.payload) > 0 for row in parts.values()) == [False, False, True]
+
+
+def test_changes_by_id_go_to_all():
+    ((operation, count, payload),) = encode_change(Deregister(pa.array(["q"])), STREAM)
+    row = LogRow(0, 0, count, operation, payload)
+    assert [part for _, part in route(row, STREAM, SPECS, 3)] == [row] * 3
+
+
+def test_packed_events_come_back_whole_in_order_and_with_the_marks_of_all():
+    rng = np.random.default_rng(3)
+    n = 500
+    table = pa.table(
+        {
+            "k": pa.array(rng.choice(["a", "b", "c", "d"], n), mask=rng.random(n) < 0.1),
+            "t": rng.integers(0, 1_000, n),
+            "x": np.where(rng.random(n) < 0.1, np.nan, rng.random(n)),
+            "w": rng.integers(0, 5, n),
+            "note": np.arange(n),
+        }
+    )
+    parts = {}
+    for number, shard, blob in Packer(STREAM, 3, ("note",), blob_rows=100).pack(
+        table.to_batches(40)
+    ):
+        parts.setdefault(shard, []).append((number, *unpack(blob, STREAM, pa.int64())))
+    rows = [note for part in parts.values() for _, _, c in part for note in c["note"].to_pylist()]
+    assert sorted(rows) == list(range(n))
+    good = (
+        table["k"].is_valid().to_numpy()
+        & ~np.isnan(table["x"].to_numpy())
+        & (table["w"].to_numpy() > 0)
+    )
+    time = table["t"].to_numpy()
+    for shard, part in parts.items():
+        notes = [note for _, _, c in part for note in c["note"].to_pylist()]
+        assert notes == sorted(notes)
+        for number, arrivals, carried in part:
+            note = carried["note"].to_numpy()
+            fine = arrivals.refused == 0
+            assert np.array_equal(fine, good[note])
+            assert np.array_equal(arrivals.time, time[note])
+            first = 120 * number  # batches of 40 rows, until 100 are together
+            block = slice(first, min(n, first + 120))
+            newest = np.maximum.accumulate(np.where(good[block], time[block], -1))
+            assert arrivals.newest == newest[-1]
+            assert np.array_equal(arrivals.mark[fine], newest[note[fine] - first])
+            keys = arrivals.key.take(pa.array(np.flatnonzero(fine))).dictionary_decode()
+            assert set(shards_of(keys, 3).tolist()) <= {shard}
