@@ -1,28 +1,42 @@
 """Which value of a grouping column brings a shard to a partition of its own.
 
 Spark puts a row into the partition that the hash of its grouping column says. Small integers
-collide: shards 0 and 1 would share one of two partitions while the other stands idle.
+collide: shards 0 and 1 would share one of two partitions while the other stands idle. The values
+here are such that shard i goes to partition i modulo the number of partitions, for every number
+that divides 2520 (all up to 10, and 12, 14, 15, 18, 20, 21, 24, ...). They are part of the layout
+of a checkpoint: its state is found by them, whatever the number of partitions is today.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
+from everquery.errors import SparkError
+
+MOST_SHARDS = 256
+
+_CYCLE = 2_520
 _MASK = 0xFFFFFFFF
 _SEED = 42
 
 
-def shard_codes(shards: int, partitions: int) -> list[int]:
-    """Return a number for each shard so that their partitions follow each other, from 0 on."""
-    codes: dict[int, list[int]] = {partition: [] for partition in range(partitions)}
-    wanted = [shard % partitions for shard in range(shards)]
-    room = {partition: wanted.count(partition) for partition in codes}
+def shard_codes(shards: int) -> list[int]:
+    """Return the value of the grouping column for each shard."""
+    if not 1 <= shards <= MOST_SHARDS:
+        raise SparkError(f"shards is {shards}; it takes 1 to {MOST_SHARDS}")
+    return _codes(shards)
+
+
+@cache
+def _codes(shards: int) -> list[int]:
+    found: dict[int, int] = {}
     code = 0
-    while any(room.values()):
-        partition = partition_of(code, partitions)
-        if room[partition]:
-            room[partition] -= 1
-            codes[partition].append(code)
+    while len(found) < shards:
+        place = partition_of(code, _CYCLE)
+        if place < shards:
+            found.setdefault(place, code)
         code += 1
-    return [codes[partition].pop(0) for partition in wanted]
+    return [found[shard] for shard in range(shards)]
 
 
 def partition_of(code: int, partitions: int) -> int:

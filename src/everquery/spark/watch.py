@@ -23,6 +23,7 @@ from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotice
 from everquery.stream import Stream
 
 METRICS = "everquery"
+SHARDS = 8
 
 
 def watch(
@@ -30,7 +31,7 @@ def watch(
     stream: Stream | str,
     *,
     registry: str,
-    shards: int | None = None,
+    shards: int = SHARDS,
     carry: Sequence[str] = (),
     dead_letters: bool = False,
     max_queries_a_batch: int = MAX_QUERIES,
@@ -45,9 +46,9 @@ def watch(
         A stream, or the name of one that the registry has.
     registry : str
         The URL of the registry; queries that come and go in it take effect in the next batch.
-    shards : int, optional
-        Into how many parts keys are divided; as many as there are shuffle partitions unless said
-        otherwise. It stays the same for the life of a checkpoint.
+    shards : int
+        Into how many parts keys are divided: the most tasks that can ever work side by side. It
+        stays the same for the life of a checkpoint; the number of partitions may change.
     carry : sequence of str
         Other columns of the events that notices are to have too.
     dead_letters : bool
@@ -75,8 +76,7 @@ def watch(
     finally:
         log.close()
     check_columns(df.schema, stream)
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    shards = _shards(shards, partitions, stream)
+    shards = _shards(shards, stream)
     _set_up(spark)
     _, time_type = time_types(df.schema, stream)
     _, key_type = key_types(df.schema, stream)
@@ -85,7 +85,7 @@ def watch(
     kinds = {name: kind.spec for name, kind in KINDS.items()}
     job = Job(stream, kinds, shards, time_type, carried)
     plain = plain_schema(notices, carried)
-    codes = shard_codes(shards, partitions)
+    codes = shard_codes(shards)
     columns = dict.fromkeys([*stream.columns(), *carry])
     events = df.select(*map(_quoted, columns)).mapInArrow(PackEvents(job, codes), PACKED)
     changes = (
@@ -125,14 +125,10 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _shards(shards: int | None, partitions: int, stream: Stream) -> int:
-    if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int)):
+def _shards(shards: int, stream: Stream) -> int:
+    if isinstance(shards, bool) or not isinstance(shards, int):
         raise SparkError(f"shards is {shards!r}; it takes an integer")
-    if shards is not None and shards < 1:
-        raise SparkError(f"shards is {shards}; it takes 1 or more")
-    if stream.key is None:  # one series, so one shard
-        return 1
-    return partitions if shards is None else shards
+    return 1 if stream.key is None else shards  # without key there is one series, so one shard
 
 
 def _set_up(spark: SparkSession) -> None:
