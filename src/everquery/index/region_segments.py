@@ -14,7 +14,8 @@ any.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +85,12 @@ class RegionSegments:
             positions=[np.full((*ends.shape[:2], entries), UNKNOWN, np.int32)],
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out the rows' ends, which are views."""
+        rows = replace(self.rows, low=self.ends[PLUS, :, :0], high=self.ends[MINUS, :, :0])
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _with_views, ({**values, "rows": rows},)
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -136,6 +143,12 @@ class RegionSegments:
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
         return total_bytes(self.rows.key, *self._lists(), *self.positions)
+
+
+def _with_views(values: dict[str, Any]) -> RegionSegments:
+    ends = values["ends"]
+    rows = replace(values["rows"], low=ends[PLUS], high=ends[MINUS])
+    return RegionSegments(**{**values, "rows": rows})
 
 
 def pyramid_levels(n: int) -> Int64s:

@@ -26,6 +26,7 @@ from everquery.queries.changes import Change, Pause, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.shard import Shard
 from everquery.sharding.carried import Carried
+from everquery.sharding.host_files import Token, host_folder, read, write
 from everquery.sharding.journal import Cells, Contents, Journal
 from everquery.sharding.routing import known_part
 from everquery.state.accepted import COLUMNS, Events
@@ -36,6 +37,7 @@ LAYOUT = 1
 TOKENS = 64  # versions back from which a worker can catch up
 MOST_ENTRIES = 64  # of keys, before they become a new base
 MOST_CHANGES = 1_000  # entries of queries, before they become a new base
+SHARED = 20_000  # new queries, before all are written to a file of the host
 GARBAGE = 50_000  # dropped queries in the journal, before it is written anew
 
 LogPart = tuple[str, bytes]  # an operation, and its payload
@@ -73,7 +75,8 @@ class DurableShard:
     position : int
         How far the registry's log has been followed.
     found : str
-        How the live arrays were come by: ``new``, ``kept``, ``caught up`` or ``rebuilt``.
+        How the live arrays were come by: ``new``, ``kept``, ``caught up``, ``mapped`` from a file
+        of this host, or ``rebuilt`` from the cells alone.
     """
 
     def __init__(self, job: Job, number: int, cells: Cells) -> None:
@@ -86,10 +89,12 @@ class DurableShard:
         self.nonce = ""
         self.version = -1
         self.lineage = uuid4().hex
-        self._tokens: list[tuple[int, str]] = []
+        self._tokens: list[Token] = []
+        self._file: Token | None = None
         self._next_seq: Int64s = np.empty(0, np.int64)
         self._seen: Bytes = np.empty(0, np.uint8)
         self._dropped = 0
+        self._numbered = self._unshared = 0  # queries: when last looked, and new since the file
         self._queries = Journal("queries", cells, Contents())
         self._keys = Journal("keys", cells, Contents())
         self._carried = Journal("carried", cells, Contents())
@@ -111,19 +116,30 @@ class DurableShard:
         state: dict[str, Any] = json.loads(head)
         _check(state, job, number)
         here = _LIVE.pop((state["lineage"], number), None)
-        tokens = [(int(version), str(nonce)) for version, nonce in state["tokens"]]
+        tokens: list[Token] = [(int(version), nonce) for version, nonce in state["tokens"]]
         queries = Journal("queries", cells, Contents.of_json(state["queries"]))
         keys = Journal("keys", cells, Contents.of_json(state["keys"]))
         carried = Journal("carried", cells, Contents.of_json(state["carried"]))
+        file: Token | None = None if state["file"] is None else tuple(state["file"])
         if here is not None and (here.version, here.nonce) == tokens[-1]:
             here.found = "kept"
-        elif here is None or not (
-            (here.version, here.nonce) in tokens and queries.reaches(here.version)
-        ):
-            here = cls(job, number, cells)
-            here.found = "rebuilt"
         else:
-            here.found = "caught up"
+            behind = (
+                here is not None
+                and (here.version, here.nonce) in tokens
+                and queries.reaches(here.version)
+            )
+            if here is None or not behind:
+                here = cls(job, number, cells)
+            here.found = "caught up" if behind else "rebuilt"
+            if (
+                file is not None
+                and file[0] > here.version
+                and queries.reaches(file[0])
+                and here._map(state["lineage"], file)
+            ):
+                here.found = "mapped"
+        here._file = file
         here._job = job
         here._queries, here._keys, here._carried = queries, keys, carried
         here._tokens = tokens
@@ -154,6 +170,7 @@ class DurableShard:
         if self._job.carried.names:
             self._carried.rebase(version, self.carried.save())
         self.version, self.nonce = version, uuid4().hex
+        self._share()
         self._tokens = [*self._tokens, (self.version, self.nonce)][-TOKENS:]
         head = {
             "layout": LAYOUT,
@@ -163,6 +180,7 @@ class DurableShard:
             "lineage": self.lineage,
             "position": self.position,
             "tokens": self._tokens,
+            "file": self._file,
             "queries": self._queries.contents.as_json(),
             "keys": self._keys.contents.as_json(),
             "carried": self._carried.contents.as_json(),
@@ -171,6 +189,35 @@ class DurableShard:
         _LIVE[self.lineage, self.number] = self
         while len(_LIVE) > _MOST_LIVE:
             _LIVE.popitem(last=False)
+
+    # -- files of this host -------------------------------------------------------------------
+
+    def _share(self) -> None:
+        """Put the live arrays into a file where enough of them is new, and map that."""
+        numbered = len(self.shard.catalog)
+        self._unshared += abs(numbered - self._numbered)
+        self._numbered = numbered
+        if self._unshared < max(SHARED, numbered // 4):
+            return
+        token = self.version, self.nonce
+        try:
+            write(host_folder(), self._file_name(self.lineage), token, (self.shard, self.carried))
+        except OSError:  # a full disk, say; the cells have everything
+            return
+        if self._map(self.lineage, token):
+            self._file, self._unshared = token, 0
+
+    def _map(self, lineage: str, file: Token) -> bool:
+        """Take the live arrays from a file, if it is there."""
+        found = read(host_folder(), self._file_name(lineage), file)
+        if found is not None:
+            self.shard, self.carried = found
+            self.version, self.nonce = file
+            self._numbered = len(self.shard.catalog)
+        return found is not None
+
+    def _file_name(self, lineage: str) -> str:
+        return f"{lineage}.{self.number}"
 
     # -- from the cells -----------------------------------------------------------------------
 

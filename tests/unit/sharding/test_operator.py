@@ -24,6 +24,14 @@ SPECS = {name: kind.spec for name, kind in KINDS.items()}
 VENUE = pa.schema([("venue", pa.string())])
 
 
+@pytest.fixture(autouse=True)
+def host(tmp_path, monkeypatch):
+    """Return the folder of files that workers share."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/nowhere")
+    forget_live()
+    return tmp_path / "everquery"
+
+
 class OneShard:
     """A shard that is told changes and events, batch by batch."""
 
@@ -237,3 +245,47 @@ def test_large_values_are_cut_into_pieces_that_are_removed_again():
     del cells["x.base.0"]
     with pytest.raises(SnapshotError, match=r"lacks x\.base\.0"):
         journal.base()
+
+
+def bands(numbers):
+    return Register(tuple(eq.Border(f"b{i}", {"price": (i, i + 1.5)}) for i in numbers))
+
+
+def test_workers_of_a_host_share_a_file(host, monkeypatch):
+    monkeypatch.setattr(durable, "SHARED", 10)
+    shard = OneShard()
+    shard.run(bands(range(20)), rows=[("IBM", 1, 5.2, "x")])
+    (first,) = host.glob("*.arrays")
+    shard.run(bands(range(20, 23)), rows=[("IBM", 2, 9.8, "x")])
+    forget_live()
+    output = shard.run(rows=[("IBM", 3, 21.2, "x")])
+    assert output.found == "mapped"
+    assert told(output) == [("b9", "leave", 2), ("b20", "enter", 2), ("b21", "enter", 2)]
+    # Enough that is new makes a new file, and the old one goes.
+    shard.run(bands(range(30, 60)))
+    (second,) = host.glob("*.arrays")
+    assert second != first
+    second.unlink()  # a file is a short cut, nothing more
+    forget_live()
+    output = shard.run(rows=[("IBM", 4, 31.2, "x")])
+    assert output.found == "rebuilt"
+    assert output.queries == 53
+
+
+def test_a_file_that_cannot_be_written_is_done_without(host, monkeypatch):
+    monkeypatch.setattr(durable, "SHARED", 10)
+    host.parent.joinpath("everquery").write_text("no folder")
+    shard = OneShard()
+    assert shard.run(bands(range(20)), rows=[("IBM", 1, 5.2, "x")]).queries == 20
+    forget_live()
+    assert shard.run(rows=[("IBM", 2, 5.1, "x")]).found == "rebuilt"
+
+
+def test_mapped_arrays_change_for_one_worker_only(host, monkeypatch):
+    monkeypatch.setattr(durable, "SHARED", 10)
+    shard = OneShard()
+    shard.run(bands(range(20)), rows=[("IBM", 1, 5.2, "x")])
+    before = next(host.glob("*.arrays")).read_bytes()
+    forget_live()
+    shard.run(Deregister(pa.array(["b5"])), rows=[("IBM", 2, 9.2, "x"), ("AAPL", 2, 9.2, "x")])
+    assert next(host.glob("*.arrays")).read_bytes() == before
