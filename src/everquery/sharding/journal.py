@@ -8,7 +8,7 @@ whatever the runtime does to make that exact after a crash holds for it too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from everquery.errors import SnapshotError
@@ -63,7 +63,7 @@ class Contents:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return asdict(self)
+        return dict(vars(self))
 
     @classmethod
     def of_json(cls, values: dict[str, Any]) -> Contents:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
@@ -18,7 +18,7 @@ from everquery.stream import Stream
 
 FORMAT = "everquery-snapshot"
 VERSION = 1
-_HEADER = "header"
+_ARRAYS = "arrays"
 _DIGEST_BYTES = 16
 
 
@@ -44,12 +44,13 @@ def check_stream(header: dict[str, Any], stream: Stream) -> None:
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    """Return a header and arrays as bytes."""
-    text = json.dumps({"format": FORMAT, "version": VERSION, **header}, sort_keys=True)
-    buffer = io.BytesIO()
-    members: dict[str, Any] = {**arrays, _HEADER: np.frombuffer(text.encode(), np.uint8)}
-    np.savez(buffer, **members)
-    content = buffer.getvalue()
+    """Return a header and arrays as bytes: a checksum, the header as JSON, the arrays' bytes."""
+    listed = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+    known = {"format": FORMAT, "version": VERSION, **header, _ARRAYS: listed}
+    text = json.dumps(known, sort_keys=True).encode()
+    content = b"".join(
+        (len(text).to_bytes(8, "little"), text, *(array.tobytes() for array in arrays.values()))
+    )
     return _digest(content) + content
 
 
@@ -71,9 +72,8 @@ def unpack(snapshot: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
             "these bytes are no everquery snapshot, or a damaged one (their checksum is wrong);"
             " restore from another one. The engine is as it was"
         )
-    with np.load(io.BytesIO(content), allow_pickle=False) as members:
-        arrays = {name: members[name] for name in members.files}
-    header: dict[str, Any] = json.loads(arrays.pop(_HEADER).tobytes())
+    size = int.from_bytes(content[:8], "little")
+    header: dict[str, Any] = json.loads(content[8 : 8 + size])
     if header.get("format") != FORMAT:
         raise SnapshotError("these bytes are no everquery snapshot. The engine is as it was")
     if header["version"] > VERSION:
@@ -81,4 +81,11 @@ def unpack(snapshot: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
             f"the snapshot has version {header['version']}, and this everquery reads up to"
             f" {VERSION}; upgrade everquery to restore it. The engine is as it was"
         )
+    arrays: dict[str, Array] = {}
+    at = 8 + size
+    for name, kind, shape in header.pop(_ARRAYS):
+        count = math.prod(shape)
+        flat = np.frombuffer(content, np.dtype(kind), count, at)
+        arrays[name] = flat.reshape(shape).copy()  # one's own, to be written to
+        at += flat.nbytes
     return header, arrays
