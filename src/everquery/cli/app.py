@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from everquery.cli import bench, demo, init, query, replay, run, sql, stream, version
+from everquery.cli import bench, demo, init, query, replay, rescale, run, sql, stream, version
 from everquery.cli.group import CommandGroup
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.add_typer(query.app, name="query")
 app.command("sql")(sql.sql)
 app.command("run")(run.run)
 app.command("replay")(replay.replay)
+app.command("rescale")(rescale.rescale)
 app.command("demo")(demo.demo)
 app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     bench.bench
