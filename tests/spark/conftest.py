@@ -9,6 +9,7 @@ import pytest
 
 from everquery.spark import local_session, stop_session
 from everquery.spark.registry_source import RegistrySource
+from everquery.spark.session import LIGHT_JAVA
 from tests.integration.conftest import own_postgres, postgres
 from tests.servers.cluster import Cluster
 from tests.servers.jars import JarsMissingError, jars
@@ -29,7 +30,9 @@ def spark():
     settings = {}
     with contextlib.suppress(JarsMissingError):
         settings["spark.jars"] = ",".join(map(str, sorted(jars("connectors").glob("*.jar"))))
-    session = local_session("everquery-tests", cores=2, attempts=1, settings=settings)
+    session = local_session(
+        "everquery-tests", cores=2, attempts=1, settings=settings, java_options=LIGHT_JAVA
+    )
     session.dataSource.register(RegistrySource)
     yield session
     stop_session(session)
