@@ -20,7 +20,7 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait_until(done, what: str, *, seconds: float = 60, processes=()) -> None:
+def wait_until(done, what: str, *, seconds: float = 120, processes=()) -> None:
     """Return when `done` says so; fail if a process ends before, or if it takes too long."""
     give_up = time.monotonic() + seconds
     while not done():
@@ -31,14 +31,18 @@ def wait_until(done, what: str, *, seconds: float = 60, processes=()) -> None:
 
 
 def end(*processes: subprocess.Popen, seconds: float = 30) -> None:
-    """End processes that lead groups of their own, with all they started."""
-    for process in processes:
-        _signal(process, signal.SIGTERM)
+    """End processes that lead groups of their own, with all they started.
+
+    They get so many seconds to end by themselves; none means that they are killed at once.
+    """
+    if seconds:
+        for process in processes:
+            _signal(process, signal.SIGTERM)
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
         _signal(process, signal.SIGKILL)  # what is left of the group
-        process.wait(seconds)
+        process.wait()
 
 
 def _signal(process: subprocess.Popen, number: int) -> None:

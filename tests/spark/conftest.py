@@ -1,13 +1,19 @@
 """One Spark session for all tests; registries and servers beside it."""
 
 import contextlib
+import os
+import sys
 import time
 
 import pytest
 
 from everquery.spark import local_session, stop_session
 from everquery.spark.registry_source import RegistrySource
+from everquery.spark.session import LIGHT_JAVA
 from tests.integration.conftest import own_postgres, postgres
+from tests.servers.cluster import Cluster
+from tests.servers.jars import JarsMissingError, jars
+from tests.servers.kafka import Kafka
 
 __all__ = ["own_postgres", "postgres"]
 
@@ -20,10 +26,53 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def spark():
-    session = local_session("everquery-tests", cores=2, attempts=1)
+    # The connectors to Kafka come along where they can be had: there is only one session.
+    settings = {}
+    with contextlib.suppress(JarsMissingError):
+        settings["spark.jars"] = ",".join(map(str, sorted(jars("connectors").glob("*.jar"))))
+    session = local_session(
+        "everquery-tests", cores=2, attempts=1, settings=settings, java_options=LIGHT_JAVA
+    )
     session.dataSource.register(RegistrySource)
     yield session
     stop_session(session)
+
+
+@contextlib.contextmanager
+def running(make):
+    """Start a server, and remove it at the end."""
+    server = make()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def kafka():
+    """Return a Kafka broker; skip where it can't be had."""
+    try:
+        jars("connectors")
+        jars("broker")
+    except JarsMissingError as error:
+        pytest.skip(str(error))
+    with running(Kafka) as broker:
+        yield broker
+
+
+@pytest.fixture
+def cluster():
+    """Return a standalone cluster of two workers."""
+    with running(Cluster) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def driver_environment():
+    """Return the environment of a driver in a process of its own."""
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return {**surroundings, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 class Collected:

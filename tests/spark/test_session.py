@@ -49,11 +49,12 @@ def test_nothing_is_left_behind():
     script = """
         import os
         from everquery.spark import local_session, stop_session
-        session = local_session()
+        from everquery.spark.session import LIGHT_JAVA
+        session = local_session(java_options=LIGHT_JAVA)
         assert session.range(5).mapInArrow(lambda it: it, "id long").count() == 5
         stop_session(session)
         assert "JAVA_HOME" not in os.environ
-        session = local_session()
+        session = local_session(java_options=LIGHT_JAVA)
         print("ran", flush=True)
     """  # the last one is not stopped
     surroundings = {name: os.environ[name] for name in os.environ if name != "JAVA_HOME"}

@@ -55,6 +55,9 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 }
 """Settings of a session within one process: nothing that others can reach, and no chatter."""
 
+LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for a session that does not last: its first minute takes half of the processor time."""
+
 _LOG = """\
 rootLogger.level = error
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
@@ -88,6 +91,7 @@ def local_session(
     cores: int = 2,
     attempts: int = 4,
     settings: Mapping[str, str] | None = None,
+    java_options: str = "",
 ) -> SparkSession:
     """Start Spark within this process, with the settings that suit standing queries.
 
@@ -101,6 +105,8 @@ def local_session(
         How often a task is tried before its query fails.
     settings : mapping, optional
         Further settings; they win.
+    java_options : str
+        Further options of Java, such as `LIGHT_JAVA`.
 
     Raises
     ------
@@ -127,7 +133,7 @@ def local_session(
         **_sockets(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": (
-            f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={log.as_uri()}"
+            f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={log.as_uri()} {java_options}"
         ),
         **(settings or {}),
     }

@@ -1,0 +1,80 @@
+"""A standalone Spark cluster: a master and two workers of one core each, on loopback."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+
+from everquery.spark.java import require_java
+from tests.servers.ports import end, free_port, wait_until
+
+WORKERS = 2
+MEMORY = "700m"
+
+
+class Cluster:
+    """A master and its workers, each leading a group of processes."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="everquery-cluster-"))
+        self._home = Path(pyspark.__file__).parent
+        self._environment = {
+            **os.environ,
+            "JAVA_HOME": str(require_java()),
+            "SPARK_HOME": str(self._home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(self._folder),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": f"-Djava.io.tmpdir={self._folder}",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        self._port = free_port()
+        self._processes: dict[str, subprocess.Popen] = {}
+        self.url = f"spark://127.0.0.1:{self._port}"
+
+    def _start(self, name: str, *arguments: str) -> subprocess.Popen:
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                [self._home / "bin" / "spark-class", *arguments],
+                stdout=log, stderr=log, cwd=self._folder, env=self._environment,
+                start_new_session=True,
+            )  # fmt: skip
+        return self._processes[name]
+
+    def log(self, name: str) -> str:
+        """Return what the master or a worker has written."""
+        return (self._folder / f"{name}.log").read_text()
+
+    def start(self) -> None:
+        self._start(
+            "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1",
+            "--port", str(self._port), "--webui-port", "0",
+        )  # fmt: skip
+        self._wait_for_log("master", "New state: ALIVE")
+        for number in range(WORKERS):
+            self.start_worker(number)
+
+    def start_worker(self, number: int) -> None:
+        name = f"worker{number}"
+        self._start(
+            name, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1",
+            "--webui-port", "0", "--cores", "1", "--memory", MEMORY,
+            "--work-dir", str(self._folder / name), self.url,
+        )  # fmt: skip
+        self._wait_for_log(name, "Successfully registered with master")
+
+    def kill_worker(self, number: int) -> None:
+        """End a worker and its executors at once, as a machine that fails does."""
+        end(self._processes.pop(f"worker{number}"), seconds=0)
+
+    def _wait_for_log(self, name: str, line: str) -> None:
+        process = self._processes[name]
+        wait_until(lambda: line in self.log(name), f"{name} starts", processes=[process])
+
+    def remove(self) -> None:
+        end(*self._processes.values())
+        shutil.rmtree(self._folder, ignore_errors=True)
