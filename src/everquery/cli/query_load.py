@@ -22,10 +22,9 @@ from everquery.cli.options import (
     has_integer_keys,
 )
 from everquery.cli.output import counted, print_json
-from everquery.errors import InvalidTableError
+from everquery.errors import InvalidTableError, UnwritableFileError
 from everquery.kinds import KINDS
 from everquery.queries.table import no_errors
-from everquery.sinks.files import UnwritableFileError
 from everquery.sources.query_files import QueryRows, read_queries
 
 SHOWN = 3

@@ -14,15 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from everquery.errors import EverqueryError
+from everquery.errors import UnwritableFileError
 
 ROW_GROUP = 100_000
 STYLES = {"enter": "\x1b[32m", "leave": "\x1b[31m", "match": "\x1b[36m"}
 PLAIN = "\x1b[0m"
-
-
-class UnwritableFileError(EverqueryError, ValueError):
-    """A file of notices can't be written."""
 
 
 class NoticeWriter(ABC):

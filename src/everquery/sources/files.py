@@ -21,7 +21,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from everquery.errors import InvalidBatchError
+from everquery.errors import InvalidBatchError, UnreadableFileError
 from everquery.sources.cells import (
     cast_cells,
     exact_number,
@@ -37,7 +37,6 @@ from everquery.sources.formats import (
     LOOK_SECONDS,
     Format,
     Unreadable,
-    UnreadableFileError,
     explained,
     first_line,
     format_of,

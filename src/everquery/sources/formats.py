@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
 
-from everquery.errors import EverqueryError
+from everquery.errors import UnreadableFileError
 
 Format = Literal["parquet", "arrow", "csv", "jsonl"]
 BATCH_ROWS = 100_000
@@ -37,10 +37,6 @@ SUFFIXES: dict[str, Format] = {
 }
 BOM = b"\xef\xbb\xbf"
 _PACKED = {b"\x1f\x8b": "gzip", b"PK": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
-
-
-class UnreadableFileError(EverqueryError, ValueError):
-    """A file is not what its name says, is damaged, or lacks a column."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from everquery.errors import UnreadableFileError
 from everquery.sources.cells import (
     cast_cells,
     numbers,
@@ -22,7 +23,6 @@ from everquery.sources.formats import (
     BATCH_ROWS,
     BOM,
     Unreadable,
-    UnreadableFileError,
     explained,
     format_of,
 )
