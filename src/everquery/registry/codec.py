@@ -9,7 +9,6 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -83,10 +82,15 @@ def _spec_as_json(query: Query) -> dict[str, Any]:
     return spec
 
 
-@cache
-def _further_fields(spec: type[Any]) -> tuple[tuple[str, Any], ...]:
+_FURTHER_FIELDS: dict[type[Query], tuple[tuple[str, Any], ...]] = {}
+
+
+def _further_fields(spec: type[Query]) -> tuple[tuple[str, Any], ...]:
     """Return the fields that are written where they are not the default, with that."""
-    return tuple((field.name, field.default) for field in fields(spec) if field.name not in _ALWAYS)
+    if spec not in _FURTHER_FIELDS:
+        further = [field for field in fields(spec) if field.name not in _ALWAYS]
+        _FURTHER_FIELDS[spec] = tuple((field.name, field.default) for field in further)
+    return _FURTHER_FIELDS[spec]
 
 
 def _spec_of_json(spec: dict[str, Any], kinds: dict[str, type[Query]]) -> Query:
