@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from everquery.sinks.files import shown
+from everquery.sinks.lines import shown
 
 
 def print_json(value: object, *, err: bool = False) -> None:

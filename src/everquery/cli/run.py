@@ -16,7 +16,13 @@ from everquery.cli.group import INTERRUPTED
 from everquery.cli.options import AsJson, IntegerKeys, RegistryUrl, StreamName, existing_engine
 from everquery.cli.output import print_json
 from everquery.cli.this_process import clock_since_start, interruptible
-from everquery.sinks import JsonLinesWriter, NoticeWriter, TextWriter, open_writer
+from everquery.sinks import (
+    BackgroundWriter,
+    JsonLinesWriter,
+    NoticeWriter,
+    TextWriter,
+    open_writer,
+)
 
 
 class TextFormat(StrEnum):
@@ -75,7 +81,7 @@ def _writer(out: Path | None, *, as_json: bool) -> NoticeWriter:
         return TextWriter(sys.stdout.buffer, colour=sys.stdout.isatty())
     if out is None or out == Path(STDIN):
         return JsonLinesWriter(sys.stdout.buffer)
-    return open_writer(out)
+    return BackgroundWriter(open_writer(out))
 
 
 def _summarise(job: EventJob, *, as_json: bool, to_stderr: bool) -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -147,7 +147,7 @@ class EventPipe:
         self._stop = stop
         self._reader = TextEvents(form, stream, self.unreadable, integer_keys=integer_keys)
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Generator[Piece, None, None]:
         """Yield the events that have arrived, until the end or until told to stop."""
         for block, done in blocks_of_lines(self._file.fileno(), self.format, stop=self._stop):
             yield Piece(self._reader.read(block, self.name), done)
