@@ -92,11 +92,11 @@ def _read_csv_queries(path: Path, progress: Callable[[int, int], None]) -> Query
             blocks_of_lines(file.fileno(), "csv", stop=lambda: False)
         ):
             if number == 0:
-                header, block = take_header(block.removeprefix(BOM))
+                header, block = take_header(block.removeprefix(BOM), str(path))
                 if len(set(header)) < len(header):
                     raise UnreadableFileError(f"{path} names a column twice: {', '.join(header)}")
             assert header is not None
-            parts.append(csv_cells(block, header, header, unreadable, line))
+            parts.append(csv_cells(block, header, header, unreadable, line, str(path)))
             line += block.count(b"\n")
             progress(done, total)
     if not parts:
