@@ -266,8 +266,9 @@ class Engine:
     def queries(self) -> pa.Table:
         """Return all live queries in order of registration.
 
-        Columns: id, kind, key, state (``live`` or ``paused``), the kinds' options, and for each
-        attribute its half-open range, null where there is no limit.
+        Columns: id, kind, key, emit (the events that it tells of: ``enter,leave``), state (``live``
+        or ``paused``), owner, labels, the kinds' options, and for each attribute its half-open
+        range, null where there is no limit.
         """
         with self._lock:
             return list_queries(self._shard)

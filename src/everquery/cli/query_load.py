@@ -78,8 +78,11 @@ def load(
             mode = "skip" if on_error is OnError.skip else "raise"
             done = engine.register_table(table, kind=chosen, on_error=mode)  # type: ignore[arg-type]
         except InvalidTableError as error:
-            _report(_in_file(error.errors, rows), errors)
-            raise
+            bad = _in_file(error.errors, rows) if error.errors.num_rows else error.errors
+            _report(bad, errors)
+            if not bad.num_rows:
+                raise
+            raise InvalidTableError(_refusal(bad), bad) from error
     bad = _in_file(done.errors, rows)
     _report(bad, errors)
     if as_json:

@@ -94,10 +94,37 @@ class TestQueries:
         assert [query["id"] for query in shell.json("query", "list", *options)] == found
         shell("query", "list", *options)
 
+    @pytest.mark.parametrize(
+        ("given", "shown"),
+        [(None, "enter,leave"), ("leave", "leave"), ("Leave, ENTER", "enter,leave")],
+    )
+    def test_emit(self, shell, given, shown):
+        shell("query", "add", "a", *(("--emit", given) if given else ()))
+        (query,) = shell.json("query", "list")
+        assert query["emit"] == shown
+        assert not [name for name in query if name.startswith("skip")]
+        assert shell.json("query", "show", "a")["emit"] == shown
+        assert shell.json("sql", "SHOW STANDING QUERIES")[0]["emit"] == shown
+        assert shown in shell("query", "list").stdout
+        # What is told is kept by the registry.
+        assert eq.open(shell.url).queries()["emit"].to_pylist() == [shown]
+
+    def test_emit_that_can_not_be(self, shell):
+        for given in ("x", ""):
+            told = shell("query", "add", "a", "--emit", given, code=1).stderr
+            assert "'enter', 'leave' or both" in told
+        shell("query", "add", "a", "--kind", "range", "--emit", "enter", code=2)
+        assert shell.json("query", "list") == []
+
     def test_a_listing_says_what_it_leaves_out(self, shell):
         for name in "abc":
             shell("query", "add", name)
         assert "3 queries, 2 shown" in shell("query", "list", "--limit", 2).stdout
+
+    def test_wide_rows_are_whole_where_nobody_sees_the_terminal(self, shell):
+        name = "x" * 300
+        shell("query", "add", name)
+        assert name in shell("query", "list").stdout
 
     @pytest.mark.parametrize("name", ['it\'s "me"', "a\nb", "🎈", "[bold]x", "-x"])
     def test_odd_ids(self, shell, name):
