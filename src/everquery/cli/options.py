@@ -59,7 +59,7 @@ def existing_engine(url: str, stream: str | None, *, lazy: bool = True) -> Engin
 def _expect_file(url: str) -> None:
     try:
         address = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         return  # the registry says what is wrong with it
     name = address.database
     if address.get_backend_name() != "sqlite" or not name or name.startswith((":", "file:")):

@@ -130,8 +130,10 @@ class Registry:
             self._database = create_engine(_with_driver(address), **_options(address))
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError) as error:
             reason = _first_line(error)
-            if url and url in reason:  # it may hold a password
-                reason = "it can't be read"
+            if isinstance(error, ValueError):  # which shows what may be part of a password
+                reason = "the port in its URL is no number (a / in a password is written %2F)"
+            elif url and url in reason:
+                reason = "its URL can't be read"
             raise RegistryError(
                 f"can't open the registry: {reason};"
                 " give a URL such as sqlite:///queries.db or postgresql://user@host/database"
@@ -314,7 +316,7 @@ class Registry:
 
     def _open(self) -> None:
         """Make the tables, or check that they are of a version that we know."""
-        with self._writing() as connection:
+        with self._writing(failed="") as connection:
             _tables.create_all(connection)
             readers.tables.create_all(connection)
             version = connection.execute(
@@ -335,10 +337,10 @@ class Registry:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self, *, failed: str | None = None) -> Iterator[Connection]:
         """Yield a connection in a transaction, which is committed at the end."""
         with ExitStack() as stack:
-            with self._explained(_UNWRITTEN):
+            with self._explained(_UNWRITTEN if failed is None else failed):
                 connection = stack.enter_context(self._writes.connect())
                 transaction = stack.enter_context(connection.begin())
                 yield connection

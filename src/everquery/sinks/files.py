@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -42,6 +45,21 @@ class NoticeWriter(ABC):
         """Finish the file."""
 
 
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turn what the system says of a file into one line of ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # the reader of our output has left, which is no error of a file
+        raise UnwritableFileError(
+            f"{name} can't be written: {error.strerror or error}; what is in it is not whole"
+        ) from error
+    except pa.ArrowException as error:
+        raise UnwritableFileError(f"{name} can't be written: {error}") from error
+
+
 class ParquetWriter(NoticeWriter):
     """Writes Parquet, in row groups that are worth it; nothing is readable before `close`."""
 
@@ -64,23 +82,38 @@ class ParquetWriter(NoticeWriter):
         self._waiting.append(plain)
         self._rows += plain.num_rows
         if self._rows >= ROW_GROUP:
-            self._flush()
+            with self._giving_up():
+                self._flush()
 
     def _flush(self) -> None:
-        if self._waiting and self._writer is not None:
-            self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=ROW_GROUP)
-        self._waiting, self._rows = [], 0
+        waiting, self._waiting, self._rows = self._waiting, [], 0
+        if waiting and self._writer is not None:
+            self._writer.write_table(pa.concat_tables(waiting), row_group_size=ROW_GROUP)
+
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """After an error, write nothing more: the file has no footer, and is none."""
+        try:
+            with _explained(str(self._path)):
+                yield
+        except BaseException:
+            if self._writer is not None:
+                self._writer.is_open = False
+            with suppress(OSError):
+                self._file.close()
+            raise
 
     def close(self) -> None:
         """Write what waits, and the footer; without a notice the file has columns and no rows."""
         if self._file.closed:
             return
-        if self._writer is None:
-            schema = getattr(self, "_empty", pa.schema([("query_id", pa.string())]))
-            self._writer = pq.ParquetWriter(self._file, schema)
-        self._flush()
-        self._writer.close()
-        self._file.close()
+        with self._giving_up():
+            if self._writer is None:
+                schema = getattr(self, "_empty", pa.schema([("query_id", pa.string())]))
+                self._writer = pq.ParquetWriter(self._file, schema)
+            self._flush()
+            self._writer.close()
+            self._file.close()
 
 
 class JsonLinesWriter(NoticeWriter):
@@ -95,6 +128,7 @@ class JsonLinesWriter(NoticeWriter):
     def __init__(self, file: Path | BinaryIO) -> None:
         self._own = isinstance(file, Path)
         self._file: BinaryIO = _create(file) if isinstance(file, Path) else file
+        self._name = str(file) if isinstance(file, Path) else "standard output"
 
     def lines(self, notices: pa.Table) -> pa.Array:
         """Return the notices as lines."""
@@ -103,13 +137,16 @@ class JsonLinesWriter(NoticeWriter):
     def write(self, notices: pa.Table) -> None:
         """Write notices."""
         if notices.num_rows:
-            self._file.write(_bytes_of(self.lines(notices)))
-            self._file.flush()
+            lines = _bytes_of(self.lines(notices))
+            with _explained(self._name):
+                self._file.write(lines)
+                self._file.flush()
 
     def close(self) -> None:
         """Close the file, if it is ours."""
         if self._own:
-            self._file.close()
+            with _explained(self._name):
+                self._file.close()
 
 
 class TextWriter(JsonLinesWriter):
@@ -202,8 +239,11 @@ class BackgroundWriter(NoticeWriter):
             self._thread.join()
         try:
             self._raise()
-        finally:
-            self._writer.close()
+        except BaseException:
+            with suppress(UnwritableFileError):  # it says the same again
+                self._writer.close()
+            raise
+        self._writer.close()
 
     def _raise(self) -> None:
         if self._error is not None:

@@ -98,6 +98,7 @@ class EventFile:
         ):
             wanted = list(self._stream.columns())
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted):
+                batch.validate(full=True)
                 done += batch.num_rows
                 yield Piece(batch, done)
 
@@ -105,6 +106,7 @@ class EventFile:
         with explained(self._path), pa.memory_map(str(self._path)) as file:
             for batch in arrow_batches(file):
                 _need_columns(self._stream, batch.schema.names, self.name)
+                batch = batch.select(list(self._stream.columns()))
                 for first in range(0, batch.num_rows, BATCH_ROWS):
                     yield Piece(batch.slice(first, BATCH_ROWS), file.tell())
 
@@ -146,15 +148,17 @@ class EventPipe:
 
 
 def arrow_batches(file: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a pyarrow file
-    """Yield the batches of an Arrow file or stream."""
+    """Yield the batches of an Arrow file or stream; a damaged one is an error, never a crash."""
     magic = file.read(6)
     file.seek(0)
     if magic == b"ARROW1":
         reader = pa.ipc.open_file(file)
-        for i in range(reader.num_record_batches):
-            yield reader.get_batch(i)
+        batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
     else:
-        yield from pa.ipc.open_stream(file)
+        batches = iter(pa.ipc.open_stream(file))
+    for batch in batches:
+        batch.validate(full=True)  # Arrow trusts offsets and lengths as they are written
+        yield batch
 
 
 def _need_columns(stream: Stream, names: list[str], where: str) -> None:

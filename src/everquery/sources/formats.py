@@ -115,6 +115,11 @@ def explained(path: Path | str) -> Iterator[None]:
         raise UnreadableFileError(
             f"{path} can't be read: {error.strerror or first_line(error)}"
         ) from error
+    except (MemoryError, UnicodeError, OverflowError) as error:
+        # What a damaged file makes of lengths and names.
+        raise UnreadableFileError(
+            f"{path} can't be read: {type(error).__name__} {first_line(error)}"
+        ) from error
 
 
 def first_line(error: BaseException) -> str:

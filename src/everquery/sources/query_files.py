@@ -66,6 +66,7 @@ def read_queries(path: Path, *, progress: Callable[[int, int], None]) -> QueryRo
             with pq.ParquetFile(path, memory_map=True) as file:
                 schema, total, done = file.schema_arrow, file.metadata.num_rows, 0
                 for batch in file.iter_batches(batch_size=BATCH_ROWS):
+                    batch.validate(full=True)
                     parts.append(batch)
                     done += batch.num_rows
                     progress(done, total)
