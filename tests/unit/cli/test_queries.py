@@ -251,7 +251,8 @@ class TestLoad:
             ("q.csv", b"id,id\na,b\n", "names a column twice"),
             ("q.csv", b"id,price_lo\na\nb,1,2\n", "it has 1 columns, not 2"),
             ("q.csv", b"id,prise_lo\na,1\n", "did you mean 'price_lo'"),
-            ("q.csv", b"id\n\xff\xfe\n", "line 2 is not text in UTF-8"),
+            ("q.csv", b"id\na\r\nb\n\xff\xfe\n", "q.csv: line 4 is not text in UTF-8"),
+            ("q.csv", b"\xff\n", "q.csv: line 1 is not text in UTF-8"),
             ("q.csv", b"id\n", "no rows"),
             ("q.jsonl", b'{"id": "a"}\n', "JSON lines"),
         ],
@@ -270,6 +271,17 @@ class TestLoad:
         load = ("query", "load", path, "--kind", "range", "--errors", tmp_path / "no" / "bad.csv")
         assert "can't be written" in shell(*load, code=1).stderr
         assert shell.json("query", "list") == []
+
+    def test_ids_of_any_letters(self, shell, tmp_path):
+        names = ["it's", 'say "hi"', "a\nb", "🎈", "nul\0", "\\", " a "]
+        pq.write_table(pa.table({"id": names}), tmp_path / "q.parquet")
+        shell("query", "load", "q.parquet", "--kind", "range")
+        assert [query["id"] for query in shell.json("query", "list")] == names
+        pa.csv.write_csv(pa.table({"id": [f"{name}2" for name in names[:4]]}), tmp_path / "q.csv")
+        shell("query", "load", "q.csv", "--kind", "range")
+        assert [query["id"] for query in shell.json("query", "list")][7:] == [
+            f"{name}2" for name in names[:4]
+        ]
 
     def test_integer_keys(self, shell, tmp_path):
         (tmp_path / "q.csv").write_text("id,key\na,7\n")
