@@ -32,11 +32,11 @@ _BY_IDS: dict[str, type[Deregister | Pause | Resume]] = {
 }
 
 
-LogRow = tuple[str, int, bytes]
+EncodedRow = tuple[str, int, bytes]
 """Operation, how many queries it names, payload."""
 
 
-def encode_change(change: Change, stream: Stream) -> Iterator[LogRow]:
+def encode_change(change: Change, stream: Stream) -> Iterator[EncodedRow]:
     """Yield the rows of the log that hold a change."""
     match change:
         case Register():

@@ -44,7 +44,7 @@ from everquery.errors import (
 from everquery.queries import Query
 from everquery.queries.changes import Change, RegisterBlocks
 from everquery.registry import readers, sqlite
-from everquery.registry.codec import LogRow, decode_change, encode_change
+from everquery.registry.codec import EncodedRow, decode_change, encode_change
 from everquery.registry.definitions import stream_as_json, stream_of_json
 from everquery.stream import Stream
 
@@ -225,7 +225,7 @@ class Registry:
             If other changes have come since position `head`; nothing is written then.
         """
         with ExitStack() as stack:
-            rows: Iterator[LogRow] = encode_change(change, stream)
+            rows: Iterator[EncodedRow] = encode_change(change, stream)
             if isinstance(change, RegisterBlocks):
                 # Columns are packed while the database writes those before.
                 rows = stack.enter_context(closing(ahead(rows)))
@@ -234,7 +234,9 @@ class Registry:
                 return self._direct.append(stream.name, head, rows)
             return self._append(stack.enter_context(self._writing()), stream.name, head, rows)
 
-    def _append(self, connection: Connection, name: str, at: int, rows: Iterator[LogRow]) -> int:
+    def _append(
+        self, connection: Connection, name: str, at: int, rows: Iterator[EncodedRow]
+    ) -> int:
         for operation, count, payload in rows:
             step = connection.exec_driver_sql(self._advance, (count, name, at))
             if step.rowcount != 1:

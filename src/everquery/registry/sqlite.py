@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.engine import Engine as Database
 
 from everquery.errors import RegistryBehindError, RegistryError
-from everquery.registry.codec import LogRow
+from everquery.registry.codec import EncodedRow
 
 BUSY_SECONDS = 30
 CHECKPOINT_PAGES = 10_000  # 40 MB of log before it is copied into the database's file
@@ -63,7 +63,7 @@ class DirectLog:
             row = self._open().execute(self._head, (name,)).fetchone()
             return None if row is None else int(row[0])
 
-    def append(self, name: str, at: int, rows: Iterable[LogRow]) -> int:
+    def append(self, name: str, at: int, rows: Iterable[EncodedRow]) -> int:
         """Write rows of the log in one transaction; return the position behind them."""
         with self._lock:
             cursor = self._open()
