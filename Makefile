@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-nojit lint bench clean java
+.PHONY: demo test test-all test-nojit lint bench docs-pictures clean java
 
 demo: java $(VENV)/.installed
 	$(BIN)/everquery demo
@@ -27,6 +27,10 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
+
+# The terminal pictures of the docs, from what the commands really print.
+docs-pictures: $(VENV)/.installed-dev
+	$(BIN)/python tools/pictures.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

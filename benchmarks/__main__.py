@@ -20,6 +20,7 @@ from benchmarks import (
     live_changes,
     range_boxes,
     range_peers,
+    registry,
 )
 from benchmarks.findings import Findings, Record
 from benchmarks.harness import ROOT, Scale, one_core, provenance
@@ -34,10 +35,11 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         border_engine,
         live_changes,
         cold_start,
+        registry,
         cei_figures,
     )
 }
-ALL_CORES = {live_changes.NAME, cold_start.NAME}  # the others run on one
+ALL_CORES = {live_changes.NAME, cold_start.NAME, registry.NAME}  # the others run on one
 
 
 @dataclass(frozen=True)

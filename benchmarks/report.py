@@ -15,6 +15,7 @@ ORDER = (
     "border_engine",
     "live_changes",
     "cold_start",
+    "registry",
     "cei_figures",
 )
 TITLES = {
@@ -24,6 +25,7 @@ TITLES = {
     "border_engine": "Border queries through the engine",
     "live_changes": "Changes while events flow",
     "cold_start": "First notice of a fresh process",
+    "registry": "The registry and the command line",
     "cei_figures": "Range queries: cei-index Figures 14 to 19",
 }
 MARK, END_MARK = "<!-- measured: written by python -m benchmarks -->", "<!-- /measured -->"
@@ -37,6 +39,12 @@ SUMMARY = {
     ),
     "registering a table of 1,000,000 border queries": (
         "`register_table` of 1,000,000 border queries, index included"
+    ),
+    "the same into a SQLite registry": (
+        "Loading 1,000,000 border queries into SQLite, index included"
+    ),
+    "single registrations by another process, each live with the next batch": (
+        "Single registrations by another process, live with the next batch"
     ),
     "resident memory of a border query, without its id": (
         "Resident memory a border query, without the ids"

@@ -40,7 +40,7 @@ from everquery.queries.table import check_table
 from everquery.registry import Registry
 from everquery.results import Explanation, Registered
 from everquery.shard import DueMerge, Shard
-from everquery.state.names import NameTable, encode
+from everquery.state.names import repeated
 from everquery.statements import execute
 from everquery.stream import Stream
 
@@ -61,6 +61,9 @@ class Engine:
         Where queries outlive the process: a URL such as ``sqlite:///queries.db`` or
         ``postgresql://user@host/database``. What other processes register is live here after the
         next `process` or `refresh`.
+    lazy : bool
+        Index queries in front of the first batch, and not as soon as they are registered or read:
+        for programs that only change the query set.
 
     Examples
     --------
@@ -74,7 +77,14 @@ class Engine:
      {'query_id': 'band', 'event': 'leave', 'key': 'IBM', 'seq': 1}]
     """
 
-    def __init__(self, stream: Stream | str, *, registry: str | Registry | None = None) -> None:
+    def __init__(
+        self,
+        stream: Stream | str,
+        *,
+        registry: str | Registry | None = None,
+        lazy: bool = False,
+    ) -> None:
+        self._lazy = lazy
         self._registry = open_registry(registry) if isinstance(registry, str) else registry
         if isinstance(stream, Stream):
             self._stream = stream
@@ -96,6 +106,12 @@ class Engine:
     def stream(self) -> Stream:
         """The stream that the queries are about."""
         return self._stream
+
+    @property
+    def key_type(self) -> pa.DataType | None:
+        """Of keys: strings or 64-bit integers; None before a query or an event has told it."""
+        with self._lock:
+            return self._shard.keys.type
 
     def __enter__(self) -> Engine:
         return self
@@ -133,7 +149,8 @@ class Engine:
                 for entry in self._registry.read(self._stream, before):
                     self._shard.apply(entry.change)
                     self._position = entry.position + entry.count
-                self._shard.settle()
+                if not self._lazy:
+                    self._shard.settle()
             return self._position - before
 
     def compact_registry(self) -> None:
@@ -199,12 +216,13 @@ class Engine:
                 KINDS[kind].spec,
                 self._stream,
                 already_live=self._shard.live,
-                repeated=_repeated,
+                repeated=repeated,
             )
             if on_error == "raise":
                 checked.raise_errors()
             self._apply(RegisterBlocks(checked.blocks))
-            self._shard.settle()  # here, not in front of the next batch
+            if not self._lazy:
+                self._shard.settle()  # here, not in front of the next batch
             registered, errors = sum(map(len, checked.blocks)), checked.errors
         del checked
         if registered >= BULK:
@@ -248,8 +266,9 @@ class Engine:
     def queries(self) -> pa.Table:
         """Return all live queries in order of registration.
 
-        Columns: id, kind, key, state (``live`` or ``paused``), the kinds' options, and for each
-        attribute its half-open range, null where there is no limit.
+        Columns: id, kind, key, emit (the events that it tells of: ``enter,leave``), state (``live``
+        or ``paused``), owner, labels, the kinds' options, and for each attribute its half-open
+        range, null where there is no limit.
         """
         with self._lock:
             return list_queries(self._shard)
@@ -425,8 +444,10 @@ def open_registry(url: str) -> Registry:
     return Registry(url, {name: kind.spec for name, kind in KINDS.items()})
 
 
-def open_engine(url: str, stream: str | None = None) -> Engine:
+def open_engine(url: str, stream: str | None = None, *, lazy: bool = False) -> Engine:
     """Return an engine on a registry that exists; the stream's name is needed if it has several.
+
+    See `Engine` for `lazy`.
 
     Examples
     --------
@@ -436,7 +457,7 @@ def open_engine(url: str, stream: str | None = None) -> Engine:
     't'
     """
     registry = open_registry(url)
-    return Engine(registry.stream(stream), registry=registry)
+    return Engine(registry.stream(stream), registry=registry, lazy=lazy)
 
 
 def _in_units(time: int | float | date | datetime, kind: pa.DataType) -> int | float:
@@ -476,11 +497,3 @@ def _ids(query_id: str | Iterable[str]) -> pa.Array:
 def _is_text(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _repeated(ids: pa.Array) -> Any:  # noqa: ANN401 - a NumPy array of bool
-    """Tell which ids occur earlier in the same array."""
-    numbers = NameTable().add(encode(ids))
-    first = np.full(numbers.max(initial=-1) + 2, -1, np.int64)  # the last place is for nulls
-    first[numbers[::-1]] = np.arange(numbers.size)[::-1]
-    return (first[numbers] != np.arange(numbers.size)) & (numbers >= 0)

@@ -16,6 +16,8 @@
     ├── SparkError                            the Spark runtime can't start, or not like this
     │   ├── SparkMissingError   (ImportError) PySpark, or what it needs, is not installed
     │   └── JavaMissingError                  no Java that Spark can run on
+    ├── UnreadableFileError     (ValueError)  a file of events or queries that can't be read
+    ├── UnwritableFileError     (ValueError)  a file of notices or bad rows that can't be written
     ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
     └── SnapshotError           (ValueError)  bytes that this engine can't restore
 """
@@ -95,6 +97,14 @@ class SparkMissingError(SparkError, ImportError):
 
 class JavaMissingError(SparkError):
     """There is no Java here that Spark can run on."""
+
+
+class UnreadableFileError(EverqueryError, ValueError):
+    """A file is not what its name says, is damaged, or lacks a column."""
+
+
+class UnwritableFileError(EverqueryError, ValueError):
+    """A file can't be written."""
 
 
 class InvalidBatchError(EverqueryError, ValueError):

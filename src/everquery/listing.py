@@ -8,7 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.index.arrays import OPTION_FLAGS, PAUSED
+from everquery.kinds import KINDS
+from everquery.queries.block import QueryBlock
 from everquery.shard import Shard
+
+SKIP = "skip_"  # and an event: the option that a query does not tell of it
+_SHOWN = [name for name in OPTION_FLAGS if not name.startswith(SKIP)]
 
 
 def list_queries(shard: Shard) -> pa.Table:
@@ -23,12 +28,14 @@ def list_queries(shard: Shard) -> pa.Table:
             "id": block.ids,
             "kind": pa.repeat(block.kind, n),
             "key": pa.nulls(n, pa.string()) if block.keys is None else block.keys,
+            "emit": _emitted(block),
             "state": pa.array(["live", "paused"]).take(pa.array(paused.astype(np.int8))),
             "owner": pa.nulls(n, pa.string()) if block.owner is None else block.owner,
             "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
-            **{name: pa.nulls(n, pa.bool_()) for name in OPTION_FLAGS},
+            **{name: pa.nulls(n, pa.bool_()) for name in _SHOWN},
         }
-        columns.update({name: pa.array(values) for name, values in block.options.items()})
+        options = {name: values for name, values in block.options.items() if name in _SHOWN}
+        columns.update({name: pa.array(values) for name, values in options.items()})
         for a, name in enumerate(stream.attributes):
             low, high = np.full(n, -np.inf), np.full(n, np.nan)
             if a in block.attributes:
@@ -39,14 +46,27 @@ def list_queries(shard: Shard) -> pa.Table:
         parts.append(pa.table(columns))
     if not parts:
         names = [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
-        text = [(name, pa.string()) for name in ("id", "kind", "key", "state", "owner", "labels")]
+        texts = ("id", "kind", "key", "emit", "state", "owner", "labels")
+        text = [(name, pa.string()) for name in texts]
         ranges = [(name, pa.float64()) for name in names]
-        return pa.schema(
-            [*text, *((name, pa.bool_()) for name in OPTION_FLAGS), *ranges]
-        ).empty_table()
+        return pa.schema([*text, *((name, pa.bool_()) for name in _SHOWN), *ranges]).empty_table()
     if shard.keys.type == pa.int64():
         parts = [_with_integer_keys(part) for part in parts]
     return pa.concat_tables(parts).sort_by("slot").drop_columns("slot")
+
+
+def _emitted(block: QueryBlock) -> pa.Array:
+    """Return which events each query of a block tells of."""
+    events = list(dict.fromkeys(outcome.event for outcome in KINDS[block.kind].index.outcomes))
+    code = np.zeros(len(block), np.int64)
+    for i, event in enumerate(events):
+        told = ~block.options.get(SKIP + event, np.zeros(len(block), np.bool_))
+        code |= told.astype(np.int64) << i
+    words = [
+        ",".join(event for i, event in enumerate(events) if each >> i & 1)
+        for each in range(1 << len(events))
+    ]
+    return pa.array(words, pa.string()).take(pa.array(code))
 
 
 def _with_integer_keys(part: pa.Table) -> pa.Table:

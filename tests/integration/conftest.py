@@ -6,10 +6,10 @@ import pytest
 from tests.servers.postgres import Postgres, programs
 
 
-def started():
+def started(**options):
     if programs() is None:
         pytest.skip("no PostgreSQL server here (Debian: apt-get install postgresql)")
-    server = Postgres()
+    server = Postgres(**options)
     try:
         server.start()
         yield server
@@ -28,6 +28,12 @@ def postgres():
 def own_postgres():
     """Return a PostgreSQL server that a test may stop and start."""
     yield from started()
+
+
+@pytest.fixture(scope="module")
+def strict_postgres():
+    """Return a PostgreSQL server that wants a password, for the tests of a module to stop."""
+    yield from started(password="s3cret")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -75,6 +75,28 @@ def test_queries_are_there_after_reopening(registry_url, monkeypatch):
     assert again.position == engine.position
 
 
+def test_a_lazy_engine_indexes_in_front_of_the_first_batch(registry_url):
+    eager = eq.Engine(STREAM, registry=registry_url)
+    lazy = eq.Engine(STREAM, registry=registry_url, lazy=True)
+    lazy.register_table(table(100), kind="border")
+    lazy.register(eq.Range("one", {"price": (50, 60)}))
+    eager.register_table(table(20, "r"), kind="range")
+    assert not any(index.nbytes() for index in lazy._shard.indexes.values())
+    events = pa.table(
+        {
+            "symbol": ["IBM", "IBM"],
+            "ts": pa.array([1, 2], pa.timestamp("us")),
+            "price": [55.0, 3.0],
+            "volume": [60.0, 4.0],
+        }
+    )
+    assert lazy.process(events).equals(eager.process(events))
+    told = lazy.flush()
+    assert told.num_rows > 10
+    assert told.equals(eager.flush())
+    assert lazy.queries().equals(eq.open(registry_url, lazy=True).queries())
+
+
 def test_a_query_of_another_process_is_live_with_the_next_batch(registry_url):
     here = eq.Engine(STREAM, registry=registry_url)
     there = eq.Engine("trades", registry=registry_url)

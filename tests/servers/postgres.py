@@ -23,9 +23,12 @@ def programs() -> Path | None:
 
 
 class Postgres:
-    """A server on a free loopback port, with its data in a folder of its own."""
+    """A server on a free loopback port, with its data in a folder of its own.
 
-    def __init__(self) -> None:
+    With a password it lets nobody in who does not know it.
+    """
+
+    def __init__(self, *, password: str = "") -> None:
         # PostgreSQL refuses to run as root.
         self._account = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
         self._folder = Path(tempfile.mkdtemp(prefix="everquery-postgres-"))
@@ -33,10 +36,20 @@ class Postgres:
             shutil.chown(self._folder, "nobody", "nogroup")
         self._port = free_port()
         self._server = None
-        self.url = f"postgresql://everquery@127.0.0.1:{self._port}/postgres"
+        self.url = self.url_with(password)
+        secret = self._folder / "password"
+        secret.write_text(password or "none")
+        if self._account:
+            shutil.chown(secret, "nobody", "nogroup")
         self._run(
-            "initdb", "-D", self._folder / "data", "-A", "trust", "-U", "everquery", "--no-sync"
-        )
+            "initdb", "-D", self._folder / "data", "-A", "scram-sha-256" if password else "trust",
+            "-U", "everquery", "--no-sync", "--pwfile", secret,
+        )  # fmt: skip
+
+    def url_with(self, password: str) -> str:
+        """Return the server's URL with a password, right or wrong."""
+        account = f"everquery:{password}" if password else "everquery"
+        return f"postgresql://{account}@127.0.0.1:{self._port}/postgres"
 
     def _command(self, *arguments):
         return [programs() / arguments[0], *arguments[1:]], {

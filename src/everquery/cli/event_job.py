@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
+from everquery.ahead import ahead
 from everquery.cli.numbers import rate
 from everquery.cli.options import has_integer_keys
 from everquery.cli.output import counted
@@ -79,6 +81,11 @@ def open_inputs(
     return inputs
 
 
+def _pieces(source: Input) -> Generator[Piece, None, None]:
+    """Return what a source yields; a file is read ahead, a pipe gives what is there."""
+    return ahead(source.pieces()) if isinstance(source, EventFile) else source.pieces()
+
+
 class EventJob:
     """Reads inputs, processes their events, and counts.
 
@@ -108,19 +115,14 @@ class EventJob:
         began = self._clock()
         for source in self.inputs:
             rows = 0
-            for piece in source.pieces():
-                notices = self.engine.process(piece.batch)
-                rows += piece.batch.num_rows
-                self.tally.events += piece.batch.num_rows
-                self.tally.count(notices)
-                self.tally.seconds = self._clock() - began
-                self.place = f"{source.name}, behind {counted(rows, 'event')}"
-                if source.total is not None:
-                    share = piece.done / max(source.total, 1)
-                    self.place += f" ({share:.1%} of {source.total:,} {source.unit})"
-                yield source, piece, notices
-                if self._stop():
-                    break
+            with closing(_pieces(source)) as pieces:
+                for piece in pieces:
+                    notices = self.engine.process(piece.batch)
+                    rows += piece.batch.num_rows
+                    self._note(source, piece, notices, rows, began)
+                    yield source, piece, notices
+                    if self._stop():
+                        break
             self.tally.unreadable = sum(each.unreadable.count for each in self.inputs)
             if self._stop():
                 self.interrupted = True
@@ -130,6 +132,17 @@ class EventJob:
         self.tally.seconds = self._clock() - began
         if self.inputs:
             yield self.inputs[-1], Piece(notices.slice(0, 0), self.inputs[-1].total or 0), notices
+
+    def _note(
+        self, source: Input, piece: Piece, notices: pa.Table, rows: int, began: float
+    ) -> None:
+        self.tally.events += piece.batch.num_rows
+        self.tally.count(notices)
+        self.tally.seconds = self._clock() - began
+        self.place = f"{source.name}, behind {counted(rows, 'event')}"
+        if source.total is not None:
+            share = piece.done / max(source.total, 1)
+            self.place += f" ({share:.1%} of {source.total:,} {source.unit})"
 
     def summary(self) -> dict[str, Any]:
         """Return what happened."""

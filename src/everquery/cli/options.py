@@ -50,16 +50,16 @@ def existing_registry(url: str) -> Registry:
     return open_registry(url)
 
 
-def existing_engine(url: str, stream: str | None) -> Engine:
-    """Return an engine on a registry that is there."""
+def existing_engine(url: str, stream: str | None, *, lazy: bool = True) -> Engine:
+    """Return an engine on a registry that is there; a lazy one indexes nothing before a batch."""
     _expect_file(url)
-    return open_engine(url, stream)
+    return open_engine(url, stream, lazy=lazy)
 
 
 def _expect_file(url: str) -> None:
     try:
         address = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         return  # the registry says what is wrong with it
     name = address.database
     if address.get_backend_name() != "sqlite" or not name or name.startswith((":", "file:")):
@@ -70,4 +70,4 @@ def _expect_file(url: str) -> None:
 
 def has_integer_keys(engine: Engine) -> bool:
     """Tell whether the queries' keys are integers; nothing else is known of events to come."""
-    return bool(pa.types.is_integer(engine.queries().schema.field("key").type))
+    return bool(engine.key_type == pa.int64())

@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from everquery.sinks.files import shown
+from everquery.sinks.lines import shown
+
+WIDEST = 1_000_000  # characters of a table that goes to a file or a pipe
 
 
 def print_json(value: object, *, err: bool = False) -> None:
@@ -28,8 +30,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(cell(value) for value in row))
-    width = console.width if console.is_terminal else max(console.measure(table).maximum, 80)
-    console.print(table, width=width, crop=False, no_wrap=False)
+    if not console.is_terminal:
+        endless = console.options.update(max_width=WIDEST)
+        width = max(console.measure(table, options=endless).maximum, 80)
+        console = Console(highlight=False, width=width)
+    console.print(table, crop=False, no_wrap=False)
 
 
 def print_record(record: Mapping[str, object]) -> None:

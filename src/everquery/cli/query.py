@@ -51,6 +51,10 @@ def add(
     ] = False,
     owner: Annotated[str | None, typer.Option(help="Whose query it is.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="A label, team=fx; repeat.")] = None,
+    emit: Annotated[
+        str | None,
+        typer.Option(help="What is told (border): enter, leave, or both: enter,leave."),
+    ] = None,
     silent: Annotated[
         bool, typer.Option("--silent", help="Do not report who is inside already (border).")
     ] = False,
@@ -58,12 +62,15 @@ def add(
     """Register a query."""
     spec = KINDS[kind.value].spec
     options: dict[str, Any] = {"owner": owner, "labels": parse_labels(label or [])}
+    if emit is not None:
+        options["emit"] = tuple(event.strip().lower() for event in emit.split(","))
     if silent:
-        if "silent" not in spec.options:
-            raise typer.BadParameter(
-                f"{kind.value} queries have no such option", param_hint="--silent"
-            )
         options["silent"] = True
+    for name in ("emit", "silent"):
+        if name in options and name not in spec.__dataclass_fields__:
+            raise typer.BadParameter(
+                f"{kind.value} queries have no such option", param_hint=f"--{name}"
+            )
     ranges = parse_box(box or [])
     with existing_engine(registry, stream) as engine:
         if key is not None:
@@ -122,7 +129,7 @@ def list_queries(
     if as_json:
         print_json(records)
         return
-    names = ["id", "kind", "key", "box", "state", "owner", "labels"]
+    names = ["id", "kind", "key", "box", "emit", "state", "owner", "labels"]
     print_table(names, [_row(record, names) for record in records])
     more = f", {table.num_rows:,} shown (--limit)" if table.num_rows < found else ""
     typer.echo(counted(found, "query", "queries") + more)

@@ -22,10 +22,9 @@ from everquery.cli.options import (
     has_integer_keys,
 )
 from everquery.cli.output import counted, print_json
-from everquery.errors import InvalidTableError
+from everquery.errors import InvalidTableError, UnwritableFileError
 from everquery.kinds import KINDS
 from everquery.queries.table import no_errors
-from everquery.sinks.files import UnwritableFileError
 from everquery.sources.query_files import QueryRows, read_queries
 
 SHOWN = 3
@@ -79,8 +78,11 @@ def load(
             mode = "skip" if on_error is OnError.skip else "raise"
             done = engine.register_table(table, kind=chosen, on_error=mode)  # type: ignore[arg-type]
         except InvalidTableError as error:
-            _report(_in_file(error.errors, rows), errors)
-            raise
+            bad = _in_file(error.errors, rows) if error.errors.num_rows else error.errors
+            _report(bad, errors)
+            if not bad.num_rows:
+                raise
+            raise InvalidTableError(_refusal(bad), bad) from error
     bad = _in_file(done.errors, rows)
     _report(bad, errors)
     if as_json:

@@ -16,7 +16,13 @@ from everquery.cli.group import INTERRUPTED
 from everquery.cli.options import AsJson, IntegerKeys, RegistryUrl, StreamName, existing_engine
 from everquery.cli.output import print_json
 from everquery.cli.this_process import clock_since_start, interruptible
-from everquery.sinks import JsonLinesWriter, NoticeWriter, TextWriter, open_writer
+from everquery.sinks import (
+    BackgroundWriter,
+    JsonLinesWriter,
+    NoticeWriter,
+    TextWriter,
+    open_writer,
+)
 
 
 class TextFormat(StrEnum):
@@ -52,7 +58,7 @@ def run(
     Notices go to the terminal, as lines or (--json) as JSON lines, or to a file. Queries that are
     registered meanwhile take part from the next batch on. Ctrl-C stops between two batches.
     """
-    with interruptible() as stop, existing_engine(registry, stream) as engine:
+    with interruptible() as stop, existing_engine(registry, stream, lazy=False) as engine:
         inputs = open_inputs(files, engine, form=form.value, integer_keys=integer_keys, stop=stop)
         job = EventJob(engine, inputs, clock=clock_since_start(), stop=stop)
         to_terminal = out in (None, Path(STDIN)) and sys.stdout.isatty()
@@ -75,7 +81,7 @@ def _writer(out: Path | None, *, as_json: bool) -> NoticeWriter:
         return TextWriter(sys.stdout.buffer, colour=sys.stdout.isatty())
     if out is None or out == Path(STDIN):
         return JsonLinesWriter(sys.stdout.buffer)
-    return open_writer(out)
+    return BackgroundWriter(open_writer(out))
 
 
 def _summarise(job: EventJob, *, as_json: bool, to_stderr: bool) -> None:

@@ -13,8 +13,7 @@ import typer
 from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_registry
 from everquery.cli.output import print_json, print_table
 from everquery.cli.sql_session import SqlSession
-from everquery.errors import EverqueryError
-from everquery.sources.formats import UnreadableFileError
+from everquery.errors import EverqueryError, UnreadableFileError
 
 HISTORY = Path("~/.everquery_history")
 WORDS = (

@@ -65,7 +65,7 @@ class SqlSession:
     def _engine(self, name: str | None) -> Engine:
         stream = self._registry.stream(name)
         if stream.name not in self._engines:
-            self._engines[stream.name] = Engine(stream, registry=self._registry)
+            self._engines[stream.name] = Engine(stream, registry=self._registry, lazy=True)
         return self._engines[stream.name]
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from everquery.errors import InvalidQueryError
 
 Closed = Literal["left", "right", "both", "neither"]
+_CLOSED = get_args(Closed)
 
 
 def exact_float(value: Any, what: str) -> float:  # noqa: ANN401 - it is here to find out
@@ -61,7 +62,7 @@ class Interval:
     _half_open: tuple[float, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.closed not in get_args(Closed):
+        if self.closed not in _CLOSED:
             raise InvalidQueryError(
                 f"closed is {self.closed!r}; it takes 'left', 'right', 'both' or 'neither'"
             )

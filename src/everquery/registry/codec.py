@@ -23,6 +23,8 @@ from everquery.stream import Stream
 
 CHUNK = 131_072  # queries in a row of the log
 
+_ALWAYS = ("id", "box")  # fields that every query has in the log
+
 _BY_IDS: dict[str, type[Deregister | Pause | Resume]] = {
     "deregister": Deregister,
     "pause": Pause,
@@ -30,8 +32,12 @@ _BY_IDS: dict[str, type[Deregister | Pause | Resume]] = {
 }
 
 
-def encode_change(change: Change, stream: Stream) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the rows of the log that hold a change: operation, how many queries, payload."""
+EncodedRow = tuple[str, int, bytes]
+"""Operation, how many queries it names, payload."""
+
+
+def encode_change(change: Change, stream: Stream) -> Iterator[EncodedRow]:
+    """Yield the rows of the log that hold a change."""
     match change:
         case Register():
             if change.queries:
@@ -69,11 +75,22 @@ def _spec_as_json(query: Query) -> dict[str, Any]:
         "id": query.id,
         "box": {name: [end.lo, end.hi, end.closed] for name, end in query.box.items()},
     }
-    for field in fields(query):
-        value = getattr(query, field.name)
-        if field.name not in spec and value != field.default:
-            spec[field.name] = dict(value) if field.name == "labels" else value
+    for name, default in _further_fields(type(query)):
+        value = getattr(query, name)
+        if value != default:
+            spec[name] = dict(value) if name == "labels" else value
     return spec
+
+
+_FURTHER_FIELDS: dict[type[Query], tuple[tuple[str, Any], ...]] = {}
+
+
+def _further_fields(spec: type[Query]) -> tuple[tuple[str, Any], ...]:
+    """Return the fields that are written where they are not the default, with that."""
+    if spec not in _FURTHER_FIELDS:
+        further = [field for field in fields(spec) if field.name not in _ALWAYS]
+        _FURTHER_FIELDS[spec] = tuple((field.name, field.default) for field in further)
+    return _FURTHER_FIELDS[spec]
 
 
 def _spec_of_json(spec: dict[str, Any], kinds: dict[str, type[Query]]) -> Query:
@@ -98,7 +115,10 @@ def _chunks(blocks: tuple[QueryBlock, ...]) -> Iterator[list[QueryBlock]]:
 
 
 def _block_bytes(block: QueryBlock, stream: Stream) -> bytes:
-    columns: dict[str, Any] = {"row": block.row, "id": block.ids}
+    columns: dict[str, Any] = {"id": block.ids}
+    first, last = int(block.row[0]), int(block.row[-1])
+    if last - first >= len(block):  # else they are all the rows from the first to the last
+        columns["row"] = block.row
     if block.keys is not None:
         columns["key"] = block.keys
     for i, attribute in enumerate(block.attributes):
@@ -109,7 +129,7 @@ def _block_bytes(block: QueryBlock, stream: Stream) -> bytes:
             columns[name] = getattr(block, name)
     columns.update({f"option.{name}": values for name, values in block.options.items()})
     names = [stream.attributes[a] for a in block.attributes]
-    meta = {"kind": block.kind, "attributes": json.dumps(names)}
+    meta = {"kind": block.kind, "attributes": json.dumps(names), "first row": str(first)}
     table = pa.table(columns).replace_schema_metadata(meta)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -126,10 +146,12 @@ def _block_of_bytes(data: bytes, stream: Stream) -> QueryBlock:
     names = json.loads(meta[b"attributes"])
     attributes = tuple(stream.attributes.index(name) for name in names)
     columns = {name: table.column(name).chunk(0) for name in table.column_names}
+    first = int(meta[b"first row"])
+    row = np.asarray(columns["row"]) if "row" in columns else np.arange(first, first + len(table))
     stored = [name.removesuffix(".low") for name in columns if name.endswith(".low")]
     return QueryBlock(
         kind=meta[b"kind"].decode(),
-        row=np.asarray(columns["row"]).astype(np.int64),
+        row=row,
         ids=columns["id"],
         keys=columns.get("key"),
         attributes=attributes,

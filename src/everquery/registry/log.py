@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -24,16 +25,16 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
-    event,
     insert,
     inspect,
     select,
     text,
 )
-from sqlalchemy.engine import Engine as Database
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
 
+from everquery.ahead import ahead
 from everquery.errors import (
     InvalidStreamError,
     RegistryBehindError,
@@ -41,14 +42,14 @@ from everquery.errors import (
     UnknownStreamError,
 )
 from everquery.queries import Query
-from everquery.queries.changes import Change
-from everquery.registry import readers
-from everquery.registry.codec import decode_change, encode_change
+from everquery.queries.changes import Change, RegisterBlocks
+from everquery.registry import readers, sqlite
+from everquery.registry.codec import EncodedRow, decode_change, encode_change
 from everquery.registry.definitions import stream_as_json, stream_of_json
 from everquery.stream import Stream
 
 VERSION = 1
-BUSY_SECONDS = 30
+CONNECT_SECONDS = 10
 
 _tables = MetaData()
 _meta = Table(
@@ -70,6 +71,7 @@ _changes = Table(
     Column("count", Integer, nullable=False),
     Column("operation", String(32), nullable=False),
     Column("payload", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
 # What the log held up to a stream's `base`, without what is gone: the result of a compaction.
 _bases = Table(
@@ -83,7 +85,8 @@ _bases = Table(
 
 _ADVANCE = "UPDATE everquery_streams SET head = head + ? WHERE name = ? AND head = ?"
 _INSERT = "INSERT INTO everquery_changes VALUES (?, ?, ?, ?, ?)"
-_HEAD = text("SELECT head FROM everquery_streams WHERE name = :name")
+_SELECT_HEAD = "SELECT head FROM everquery_streams WHERE name = ?"
+_HEAD = text(_SELECT_HEAD.replace("?", ":name"))
 _READ = text(
     "SELECT first, count, operation, payload FROM everquery_changes"
     " WHERE stream = :name AND first >= :start ORDER BY first"
@@ -124,13 +127,15 @@ class Registry:
         try:
             address = make_url(url)
             self._shown = address.render_as_string(hide_password=True)
-            if address.drivername == "postgresql":
-                address = address.set(drivername="postgresql+psycopg")
-            # A connection that a server lost is found out before it is used.
-            self._database = create_engine(address, pool_pre_ping="sqlite" not in url)
-        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+            self._database = create_engine(_with_driver(address), **_options(address))
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError) as error:
+            reason = _first_line(error)
+            if isinstance(error, ValueError):  # which shows what may be part of a password
+                reason = "the port in its URL is no number (a / in a password is written %2F)"
+            elif url and url in reason:
+                reason = "its URL can't be read"
             raise RegistryError(
-                f"can't open the registry: {_first_line(error)};"
+                f"can't open the registry: {reason};"
                 " give a URL such as sqlite:///queries.db or postgresql://user@host/database"
                 " (pip install 'everquery[postgres]')"
             ) from None
@@ -140,15 +145,26 @@ class Registry:
         self._insert = _INSERT.replace("?", mark)
         # Connections end with the registry, also where nobody closes it.
         weakref.finalize(self, self._database.dispose)
+        self._direct: sqlite.DirectLog | None = None
+        self._watch: sqlite.FileWatch | None = None
         if self._database.dialect.name == "sqlite":
-            _prepare_sqlite(self._database)
+            sqlite.prepare(self._database)
         self._open()
+        if self._database.dialect.name == "sqlite":
+            self._watch = sqlite.FileWatch(address)
+            if isinstance(self._database.pool, QueuePool):  # not in memory: that is one connection
+                self._direct = sqlite.DirectLog(
+                    self._database, head=_SELECT_HEAD, advance=_ADVANCE, insert=_INSERT
+                )
+                weakref.finalize(self, self._direct.close)
 
     def __repr__(self) -> str:
         return f"Registry({self._shown!r})"
 
     def close(self) -> None:
         """Give up all connections."""
+        if self._direct is not None:
+            self._direct.close()
         self._database.dispose()
 
     # -- streams ------------------------------------------------------------------------------
@@ -194,6 +210,9 @@ class Registry:
 
     def head(self, name: str) -> int:
         """Return the position behind the last change of a stream."""
+        if self._direct is not None:
+            with self._explained():
+                return _known(self._direct.head(name), name)
         with self._reading() as connection:
             return _known(connection.execute(_HEAD, {"name": name}).scalar(), name)
 
@@ -205,16 +224,25 @@ class Registry:
         RegistryBehindError
             If other changes have come since position `head`; nothing is written then.
         """
-        at = head
-        with self._writing() as connection:
-            # In the driver's own words: SQLAlchemy's would take twice as long as the database.
-            for operation, count, payload in encode_change(change, stream):
-                step = connection.exec_driver_sql(self._advance, (count, stream.name, at))
-                if step.rowcount != 1:
-                    raise RegistryBehindError(f"position {at} of {stream.name!r} is taken")
-                row = (stream.name, at, count, operation, payload)
-                connection.exec_driver_sql(self._insert, row)
-                at += count
+        with ExitStack() as stack:
+            rows: Iterator[EncodedRow] = encode_change(change, stream)
+            if isinstance(change, RegisterBlocks):
+                # Columns are packed while the database writes those before.
+                rows = stack.enter_context(closing(ahead(rows)))
+            if self._direct is not None:
+                stack.enter_context(self._explained(_UNWRITTEN))
+                return self._direct.append(stream.name, head, rows)
+            return self._append(stack.enter_context(self._writing()), stream.name, head, rows)
+
+    def _append(
+        self, connection: Connection, name: str, at: int, rows: Iterator[EncodedRow]
+    ) -> int:
+        for operation, count, payload in rows:
+            step = connection.exec_driver_sql(self._advance, (count, name, at))
+            if step.rowcount != 1:
+                raise RegistryBehindError(f"position {at} of {name!r} is taken")
+            connection.exec_driver_sql(self._insert, (name, at, count, operation, payload))
+            at += count
         return at
 
     def read(self, stream: Stream, start: int) -> Iterator[Entry]:
@@ -290,7 +318,7 @@ class Registry:
 
     def _open(self) -> None:
         """Make the tables, or check that they are of a version that we know."""
-        with self._writing() as connection:
+        with self._writing(failed="") as connection:
             _tables.create_all(connection)
             readers.tables.create_all(connection)
             version = connection.execute(
@@ -311,22 +339,53 @@ class Registry:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._explained(), self._writes.begin() as connection:
-            yield connection
+    def _writing(self, *, failed: str | None = None) -> Iterator[Connection]:
+        """Yield a connection in a transaction, which is committed at the end."""
+        with ExitStack() as stack:
+            with self._explained(_UNWRITTEN if failed is None else failed):
+                connection = stack.enter_context(self._writes.connect())
+                transaction = stack.enter_context(connection.begin())
+                yield connection
+            with self._explained(_UNSURE if self._direct is None else _UNWRITTEN):
+                transaction.commit()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, consequence: str = "") -> Iterator[None]:
         """Turn the database's errors into ours: one line, without password."""
+        if self._watch is not None:
+            self._watch.check(self._shown)
         try:
             yield
-        except DBAPIError as error:
+        except (DBAPIError, sqlite.Error) as error:
+            reason = getattr(error, "orig", None) or error
             raise RegistryError(
                 f"the registry {self._shown} does not answer as it should:"
-                f" {_first_line(error.orig or error)}. Nothing of this change is written"
+                f" {_first_line(reason)}{consequence}"
             ) from error
         except SQLAlchemyError as error:
             raise RegistryError(f"the registry {self._shown}: {_first_line(error)}") from error
+
+
+_UNWRITTEN = ". Nothing of this change is written"
+_UNSURE = (
+    ". The change was about to be committed, so it may be written or not: look before you try again"
+)
+
+
+def _with_driver(address: URL) -> URL:
+    if address.drivername == "postgresql":
+        return address.set(drivername="postgresql+psycopg")
+    return address
+
+
+def _options(address: URL) -> dict[str, Any]:
+    """Return how connections are made: none waits for ever, none is used that a server has lost."""
+    if address.get_backend_name() == "sqlite":
+        return {}
+    options: dict[str, Any] = {"pool_pre_ping": True}
+    if address.get_backend_name() == "postgresql" and "connect_timeout" not in address.query:
+        options["connect_args"] = {"connect_timeout": CONNECT_SECONDS}
+    return options
 
 
 def _known(value: int | None, name: str) -> int:
@@ -338,26 +397,3 @@ def _known(value: int | None, name: str) -> int:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
-
-
-def _prepare_sqlite(database: Database) -> None:
-    """Let readers read while one writer writes, and writers wait for each other.
-
-    Commits survive a crash of the process at once, and a loss of power with the next checkpoint
-    (``synchronous=NORMAL`` in WAL mode).
-    """
-
-    @event.listens_for(database, "connect")
-    def on_connect(connection: object, _record: object) -> None:
-        connection.isolation_level = None  # type: ignore[attr-defined]  # we say BEGIN ourselves
-        cursor = connection.cursor()  # type: ignore[attr-defined]
-        cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000}")
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = NORMAL")
-        cursor.close()
-
-    @event.listens_for(database, "begin")
-    def on_begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("everquery_writes")
-        # A writer takes the lock at once: one that reads first and then writes may have to fail.
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

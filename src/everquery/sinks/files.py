@@ -1,28 +1,25 @@
-"""Notices as Parquet, JSON lines or lines for people; columns at a time, never a row."""
+"""Notices into files: Parquet, JSON lines, or lines for people."""
 
 from __future__ import annotations
 
-import json
+import errno
 from abc import ABC, abstractmethod
-from binascii import hexlify
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from types import TracebackType
 from typing import BinaryIO, Self
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from everquery.errors import EverqueryError
+from everquery.errors import UnwritableFileError
+from everquery.sinks.lines import as_json_lines, as_text_lines
 
 ROW_GROUP = 100_000
-STYLES = {"enter": "\x1b[32m", "leave": "\x1b[31m", "match": "\x1b[36m"}
-PLAIN = "\x1b[0m"
-
-
-class UnwritableFileError(EverqueryError, ValueError):
-    """A file of notices can't be written."""
 
 
 class NoticeWriter(ABC):
@@ -48,6 +45,21 @@ class NoticeWriter(ABC):
         """Finish the file."""
 
 
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turn what the system says of a file into one line of ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # the reader of our output has left, which is no error of a file
+        raise UnwritableFileError(
+            f"{name} can't be written: {error.strerror or error}; what is in it is not whole"
+        ) from error
+    except pa.ArrowException as error:
+        raise UnwritableFileError(f"{name} can't be written: {error}") from error
+
+
 class ParquetWriter(NoticeWriter):
     """Writes Parquet, in row groups that are worth it; nothing is readable before `close`."""
 
@@ -70,23 +82,38 @@ class ParquetWriter(NoticeWriter):
         self._waiting.append(plain)
         self._rows += plain.num_rows
         if self._rows >= ROW_GROUP:
-            self._flush()
+            with self._giving_up():
+                self._flush()
 
     def _flush(self) -> None:
-        if self._waiting and self._writer is not None:
-            self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=ROW_GROUP)
-        self._waiting, self._rows = [], 0
+        waiting, self._waiting, self._rows = self._waiting, [], 0
+        if waiting and self._writer is not None:
+            self._writer.write_table(pa.concat_tables(waiting), row_group_size=ROW_GROUP)
+
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """After an error, write nothing more: the file has no footer, and is none."""
+        try:
+            with _explained(str(self._path)):
+                yield
+        except BaseException:
+            if self._writer is not None:
+                self._writer.is_open = False
+            with suppress(OSError):
+                self._file.close()
+            raise
 
     def close(self) -> None:
         """Write what waits, and the footer; without a notice the file has columns and no rows."""
         if self._file.closed:
             return
-        if self._writer is None:
-            schema = getattr(self, "_empty", pa.schema([("query_id", pa.string())]))
-            self._writer = pq.ParquetWriter(self._file, schema)
-        self._flush()
-        self._writer.close()
-        self._file.close()
+        with self._giving_up():
+            if self._writer is None:
+                schema = getattr(self, "_empty", pa.schema([("query_id", pa.string())]))
+                self._writer = pq.ParquetWriter(self._file, schema)
+            self._flush()
+            self._writer.close()
+            self._file.close()
 
 
 class JsonLinesWriter(NoticeWriter):
@@ -101,6 +128,7 @@ class JsonLinesWriter(NoticeWriter):
     def __init__(self, file: Path | BinaryIO) -> None:
         self._own = isinstance(file, Path)
         self._file: BinaryIO = _create(file) if isinstance(file, Path) else file
+        self._name = str(file) if isinstance(file, Path) else "standard output"
 
     def lines(self, notices: pa.Table) -> pa.Array:
         """Return the notices as lines."""
@@ -109,13 +137,16 @@ class JsonLinesWriter(NoticeWriter):
     def write(self, notices: pa.Table) -> None:
         """Write notices."""
         if notices.num_rows:
-            self._file.write(_bytes_of(self.lines(notices)))
-            self._file.flush()
+            lines = _bytes_of(self.lines(notices))
+            with _explained(self._name):
+                self._file.write(lines)
+                self._file.flush()
 
     def close(self) -> None:
         """Close the file, if it is ours."""
         if self._own:
-            self._file.close()
+            with _explained(self._name):
+                self._file.close()
 
 
 class TextWriter(JsonLinesWriter):
@@ -165,121 +196,56 @@ def decoded(notices: pa.Table) -> pa.Table:
 
 def _bytes_of(lines: pa.Array) -> memoryview:
     """Return the text of all lines, without a copy."""
-    if not lines.offset:
-        return memoryview(lines.buffers()[2])
-    return memoryview("".join(lines.to_pylist()).encode())
+    _, offsets, data = lines.buffers()
+    ends = np.frombuffer(offsets, np.int32)[[lines.offset, lines.offset + len(lines)]]
+    return memoryview(data)[ends[0] : ends[1]]
 
 
-def as_json_lines(notices: pa.Table) -> pa.Array:
-    r"""Return each notice as a JSON object and a line break.
+class BackgroundWriter(NoticeWriter):
+    """Hands notices to a writer in another thread, so that the next batch need not wait.
 
-    Infinities are the strings ``"Infinity"`` and ``"-Infinity"``, which JSON has no numbers for.
-
-    Examples
-    --------
-    >>> as_json_lines(pa.table({"query_id": ["a\n"], "price": [1.5]})).to_pylist()
-    ['{"query_id":"a\\n","price":1.5}\n']
+    Parameters
+    ----------
+    writer : NoticeWriter
+        What it can't write is raised by the next call here.
     """
-    parts: list[pa.Array | str] = []
-    for i, name in enumerate(notices.column_names):
-        parts.append(("," if i else "{") + json.dumps(name) + ":")
-        parts.append(_json_cells(_array(notices.column(name))))
-    return pc.binary_join_element_wise(*parts, "}\n", "")
 
+    DEPTH = 4  # tables that wait before a call does
 
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    combined = column.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+    def __init__(self, writer: NoticeWriter) -> None:
+        self._writer = writer
+        self._tables: Queue[pa.Table | None] = Queue(self.DEPTH)
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._work, name="everquery-writer", daemon=True)
+        self._thread.start()
 
+    def _work(self) -> None:
+        while (notices := self._tables.get()) is not None:
+            if self._error is None:  # else the caller is yet to hear of it
+                try:
+                    self._writer.write(notices)
+                except BaseException as error:
+                    self._error = error
 
-def _json_cells(column: pa.Array) -> pa.Array:
-    kind = column.type
-    if pa.types.is_fixed_size_binary(kind):
-        return _quoted(_hex(column))
-    if pa.types.is_string(kind):
-        return _by_distinct(column, lambda text: json.dumps(text, ensure_ascii=False))
-    if pa.types.is_floating(kind):
-        text = column.cast(pa.string())
-        if not pc.all(pc.is_finite(column)).as_py():
-            return _by_distinct(text, _json_float)
-        return text.fill_null("null")
-    if pa.types.is_temporal(kind):
-        return _quoted(_iso(column))
-    return column.cast(pa.string()).fill_null("null")
+    def write(self, notices: pa.Table) -> None:
+        """Take notices; they are written soon."""
+        self._raise()
+        self._tables.put(notices)
 
+    def close(self) -> None:
+        """Write what waits, and finish the file."""
+        if self._thread.is_alive():
+            self._tables.put(None)
+            self._thread.join()
+        try:
+            self._raise()
+        except BaseException:
+            with suppress(UnwritableFileError):  # it says the same again
+                self._writer.close()
+            raise
+        self._writer.close()
 
-def _json_float(text: str) -> str:
-    special = {"inf": '"Infinity"', "-inf": '"-Infinity"', "nan": '"NaN"'}
-    return special.get(text, text)
-
-
-def _by_distinct(column: pa.Array, convert: Callable[[str], str]) -> pa.Array:
-    """Convert each distinct text once; nulls are the word null."""
-    distinct = column.dictionary_encode()
-    words = pa.array([convert(text) for text in distinct.dictionary.to_pylist()], pa.string())
-    return words.take(distinct.indices).fill_null("null")
-
-
-def _quoted(column: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise('"', column, '"', "").fill_null("null")
-
-
-def _iso(column: pa.Array) -> pa.Array:
-    return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
-
-
-def _hex(column: pa.Array) -> pa.Array:
-    width = column.type.byte_width
-    data = memoryview(column.buffers()[1])[column.offset * width :][: len(column) * width]
-    digits = pa.py_buffer(hexlify(data))
-    hexes = pa.Array.from_buffers(pa.binary(2 * width), len(column), [None, digits])
-    return hexes.cast(pa.binary()).cast(pa.string())
-
-
-def as_text_lines(notices: pa.Table, *, colour: bool = False) -> pa.Array:
-    r"""Return each notice as a line for people.
-
-    Examples
-    --------
-    >>> table = pa.table(
-    ...     {
-    ...         "query_id": ["band"], "kind": ["border"], "event": ["enter"], "key": ["IBM"],
-    ...         "time": [7], "seq": [0], "reason": pa.nulls(1, pa.string()), "price": [45.0],
-    ...     }
-    ... )
-    >>> as_text_lines(table).to_pylist()
-    ['7  enter  band  IBM  price=45\n']
-    """
-    names = [name for name in notices.column_names if name not in NOT_SHOWN]
-    parts: list[pa.Array | str] = []
-    if not pa.types.is_null(notices.schema.field("time").type):
-        time = _array(notices.column("time"))
-        parts += [_iso(time) if pa.types.is_temporal(time.type) else time.cast(pa.string()), "  "]
-    event = pc.utf8_rpad(_array(notices.column("event")), 5)
-    if colour:
-        event = _by_distinct(event, lambda word: f"{STYLES.get(word.strip(), '')}{word}{PLAIN}")
-    parts += [event, "  ", _by_distinct(_array(notices.column("query_id")), shown)]
-    key = _array(notices.column("key")).cast(pa.string())
-    if key.null_count < len(key):
-        parts += ["  ", _by_distinct(key, shown)]
-    for name in names:
-        parts += [f"  {name}=", _array(notices.column(name)).cast(pa.string())]
-    reason = pc.binary_join_element_wise("  (", _array(notices.column("reason")), ")", "")
-    lines = [part if isinstance(part, str) else part.fill_null("") for part in parts]
-    return pc.binary_join_element_wise(*lines, reason.fill_null(""), "\n", "")
-
-
-NOT_SHOWN = ("query_id", "kind", "event", "key", "time", "seq", "reason", "notice_id")
-
-
-def shown(text: str) -> str:
-    r"""Return a name as a terminal may be given it: quoted, if it holds what is no letter or sign.
-
-    Examples
-    --------
-    >>> shown("IBM"), shown("a\x1b[2J")
-    ('IBM', '"a\\u001b[2J"')
-    """
-    return text if text.isprintable() and text == text.strip() else json.dumps(text)
+    def _raise(self) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error

@@ -7,11 +7,10 @@ counts among its dead letters, and a line that can't is counted here.
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,15 +20,8 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from everquery.errors import InvalidBatchError
-from everquery.sources.cells import (
-    cast_cells,
-    exact_number,
-    fits_arrow,
-    numbers,
-    single_array,
-    time_type,
-)
+from everquery.errors import InvalidBatchError, UnreadableFileError
+from everquery.sources.cells import cast_cells, numbers, single_array, time_type
 from everquery.sources.formats import (
     BATCH_ROWS,
     BLOCK_BYTES,
@@ -37,11 +29,10 @@ from everquery.sources.formats import (
     LOOK_SECONDS,
     Format,
     Unreadable,
-    UnreadableFileError,
     explained,
-    first_line,
     format_of,
 )
+from everquery.sources.json_lines import JsonLines
 from everquery.stream import Stream
 
 
@@ -107,6 +98,7 @@ class EventFile:
         ):
             wanted = list(self._stream.columns())
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted):
+                batch.validate(full=True)
                 done += batch.num_rows
                 yield Piece(batch, done)
 
@@ -114,6 +106,7 @@ class EventFile:
         with explained(self._path), pa.memory_map(str(self._path)) as file:
             for batch in arrow_batches(file):
                 _need_columns(self._stream, batch.schema.names, self.name)
+                batch = batch.select(list(self._stream.columns()))
                 for first in range(0, batch.num_rows, BATCH_ROWS):
                     yield Piece(batch.slice(first, BATCH_ROWS), file.tell())
 
@@ -148,22 +141,24 @@ class EventPipe:
         self._stop = stop
         self._reader = TextEvents(form, stream, self.unreadable, integer_keys=integer_keys)
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Generator[Piece, None, None]:
         """Yield the events that have arrived, until the end or until told to stop."""
         for block, done in blocks_of_lines(self._file.fileno(), self.format, stop=self._stop):
             yield Piece(self._reader.read(block, self.name), done)
 
 
 def arrow_batches(file: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a pyarrow file
-    """Yield the batches of an Arrow file or stream."""
+    """Yield the batches of an Arrow file or stream; a damaged one is an error, never a crash."""
     magic = file.read(6)
     file.seek(0)
     if magic == b"ARROW1":
         reader = pa.ipc.open_file(file)
-        for i in range(reader.num_record_batches):
-            yield reader.get_batch(i)
+        batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
     else:
-        yield from pa.ipc.open_stream(file)
+        batches = iter(pa.ipc.open_stream(file))
+    for batch in batches:
+        batch.validate(full=True)  # Arrow trusts offsets and lengths as they are written
+        yield batch
 
 
 def _need_columns(stream: Stream, names: list[str], where: str) -> None:
@@ -231,22 +226,26 @@ class TextEvents:
         self._form = form
         self._stream = stream
         self._unreadable = unreadable
-        self._key_type = pa.int64() if integer_keys else None
+        self._key_type = pa.int64() if integer_keys else pa.string()
         self._time_type: pa.DataType | None = None
         self._header: list[str] | None = None
-        self._line = 1
+        self._json = JsonLines(stream, unreadable, integer_keys=integer_keys)
+        self._first = True
+        self._line = 2  # of CSV: behind the header
 
     def read(self, block: bytes, where: str) -> pa.Table:
         """Return the events of whole lines."""
-        if self._line == 1:
+        if self._first:
             block = block.removeprefix(BOM)
+            self._first = False
+        csv = self._form == "csv"
         with explained(where):
-            columns = self._csv(block, where) if self._form == "csv" else self._json(block, where)
+            columns = self._csv(block, where) if csv else self._json.read(block, where)
         table = {}
         for name in self._stream.columns():
             column = columns[name]
             if name == self._stream.key:
-                table[name] = cast_cells(column, self._key_type or pa.string())
+                table[name] = cast_cells(column, self._key_type) if csv else column
             elif name == self._stream.time:
                 table[name] = self._times(column)
             else:
@@ -255,69 +254,12 @@ class TextEvents:
 
     def _csv(self, block: bytes, where: str) -> dict[str, pa.Array]:
         if self._header is None:
-            self._header, block = take_header(block)
+            self._header, block = take_header(block, where)
             _need_columns(self._stream, self._header, where)
-            self._line = 2
         wanted = list(self._stream.columns())
-        table = csv_cells(block, self._header, wanted, self._unreadable, self._line)
+        table = csv_cells(block, self._header, wanted, self._unreadable, self._line, where)
         self._line += block.count(b"\n")
         return {name: single_array(table.column(name)) for name in wanted}
-
-    def _json(self, block: bytes, where: str) -> dict[str, pa.Array]:
-        wanted = self._stream.columns()
-        rows: dict[str, list[Any]] = {name: [] for name in wanted}
-        for line in block.split(b"\n"):
-            if line.strip():
-                event = self._event(line, where)
-                if event is not None:
-                    for name in wanted:
-                        rows[name].append(event.get(name))
-            self._line += 1
-        self._line -= 1  # behind the last line break there is no line yet
-        return {name: self._typed(name, values) for name, values in rows.items()}
-
-    def _event(self, line: bytes, where: str) -> dict[str, Any] | None:
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            event, reason = None, f"not JSON ({first_line(error)})"
-        else:
-            reason = "not a JSON object"
-        if isinstance(event, dict):
-            return event
-        if self._line == 1:
-            raise UnreadableFileError(
-                f"{where}: line 1 is {reason}; JSON lines have one object a line"
-                " (--format csv reads CSV)"
-            )
-        self._unreadable.note(self._line, reason)
-        return None
-
-    def _typed(self, name: str, values: list[Any]) -> pa.Array:
-        """Return values of JSON as a column: what does not fit is null."""
-        if name == self._stream.key:
-            if self._key_type is None:
-                first = next((v for v in values if type(v) in (str, int)), "")
-                self._key_type = pa.int64() if type(first) is int else pa.string()
-            kind = int if self._key_type == pa.int64() else str
-            fine = [v if type(v) is kind and fits_arrow(v) else None for v in values]
-            return pa.array(fine, self._key_type)
-        if name == self._stream.time:
-            return self._json_times(values)
-        if all(type(v) is int and fits_arrow(v) for v in values):
-            return pa.array(values, pa.int64())
-        return pa.array([exact_number(v) for v in values], pa.float64())
-
-    def _json_times(self, values: list[Any]) -> pa.Array:
-        kinds = {type(v) for v in values} - {type(None)}
-        if kinds == {int} and all(v is None or fits_arrow(v) for v in values):
-            return pa.array(values, pa.int64())
-        if kinds and kinds <= {int, float}:
-            return pa.array([exact_number(v) for v in values], pa.float64())
-        texts = [None if v is None else str(v) for v in values]
-        return pa.array(
-            [text if text and fits_arrow(text) else None for text in texts], pa.string()
-        )
 
     def _times(self, column: pa.Array) -> pa.Array:
         if self._time_type is None and column.null_count < len(column):
@@ -327,9 +269,9 @@ class TextEvents:
         return cast_cells(column, self._time_type)
 
 
-def take_header(block: bytes) -> tuple[list[str], bytes]:
+def take_header(block: bytes, where: str) -> tuple[list[str], bytes]:
     """Return the names of the columns, and what is behind them."""
-    _check_text(block, 1)
+    _check_text(block, 1, where)
     found = re.search(rb"\r\n|\n|\r", block)
     end = found.end() if found else len(block)
     options = pa.csv.ReadOptions(use_threads=False)
@@ -338,10 +280,15 @@ def take_header(block: bytes) -> tuple[list[str], bytes]:
 
 
 def csv_cells(
-    block: bytes, header: list[str], wanted: list[str], unreadable: Unreadable, line: int
+    block: bytes,
+    header: list[str],
+    wanted: list[str],
+    unreadable: Unreadable,
+    line: int,
+    where: str,
 ) -> pa.Table:
     """Return the wanted columns of lines of CSV as strings, null where empty."""
-    _check_text(block, line)
+    _check_text(block, line, where)
     kinds = dict.fromkeys(wanted, pa.string())
     if not block.strip():
         return pa.schema(list(kinds.items())).empty_table()
@@ -366,9 +313,11 @@ def csv_cells(
     )
 
 
-def _check_text(block: bytes, line: int) -> None:
+def _check_text(block: bytes, line: int, where: str) -> None:
     try:
         block.decode()
     except UnicodeDecodeError as error:
         at = line + block.count(b"\n", 0, error.start)
-        raise UnreadableFileError(f"line {at:,} is not text in UTF-8: {error.reason}") from None
+        raise UnreadableFileError(
+            f"{where}: line {at:,} is not text in UTF-8 ({error.reason})"
+        ) from None

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
 
-from everquery.errors import EverqueryError
+from everquery.errors import UnreadableFileError
 
 Format = Literal["parquet", "arrow", "csv", "jsonl"]
 BATCH_ROWS = 100_000
@@ -37,10 +37,6 @@ SUFFIXES: dict[str, Format] = {
 }
 BOM = b"\xef\xbb\xbf"
 _PACKED = {b"\x1f\x8b": "gzip", b"PK": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
-
-
-class UnreadableFileError(EverqueryError, ValueError):
-    """A file is not what its name says, is damaged, or lacks a column."""
 
 
 @dataclass(slots=True)
@@ -118,6 +114,11 @@ def explained(path: Path | str) -> Iterator[None]:
     except OSError as error:
         raise UnreadableFileError(
             f"{path} can't be read: {error.strerror or first_line(error)}"
+        ) from error
+    except (MemoryError, UnicodeError, OverflowError) as error:
+        # What a damaged file makes of lengths and names.
+        raise UnreadableFileError(
+            f"{path} can't be read: {type(error).__name__} {first_line(error)}"
         ) from error
 
 

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from everquery.errors import UnreadableFileError
 from everquery.sources.cells import (
     cast_cells,
     numbers,
@@ -22,7 +23,6 @@ from everquery.sources.formats import (
     BATCH_ROWS,
     BOM,
     Unreadable,
-    UnreadableFileError,
     explained,
     format_of,
 )
@@ -66,6 +66,7 @@ def read_queries(path: Path, *, progress: Callable[[int, int], None]) -> QueryRo
             with pq.ParquetFile(path, memory_map=True) as file:
                 schema, total, done = file.schema_arrow, file.metadata.num_rows, 0
                 for batch in file.iter_batches(batch_size=BATCH_ROWS):
+                    batch.validate(full=True)
                     parts.append(batch)
                     done += batch.num_rows
                     progress(done, total)
@@ -92,11 +93,11 @@ def _read_csv_queries(path: Path, progress: Callable[[int, int], None]) -> Query
             blocks_of_lines(file.fileno(), "csv", stop=lambda: False)
         ):
             if number == 0:
-                header, block = take_header(block.removeprefix(BOM))
+                header, block = take_header(block.removeprefix(BOM), str(path))
                 if len(set(header)) < len(header):
                     raise UnreadableFileError(f"{path} names a column twice: {', '.join(header)}")
             assert header is not None
-            parts.append(csv_cells(block, header, header, unreadable, line))
+            parts.append(csv_cells(block, header, header, unreadable, line, str(path)))
             line += block.count(b"\n")
             progress(done, total)
     if not parts:

@@ -94,10 +94,37 @@ class TestQueries:
         assert [query["id"] for query in shell.json("query", "list", *options)] == found
         shell("query", "list", *options)
 
+    @pytest.mark.parametrize(
+        ("given", "shown"),
+        [(None, "enter,leave"), ("leave", "leave"), ("Leave, ENTER", "enter,leave")],
+    )
+    def test_emit(self, shell, given, shown):
+        shell("query", "add", "a", *(("--emit", given) if given else ()))
+        (query,) = shell.json("query", "list")
+        assert query["emit"] == shown
+        assert not [name for name in query if name.startswith("skip")]
+        assert shell.json("query", "show", "a")["emit"] == shown
+        assert shell.json("sql", "SHOW STANDING QUERIES")[0]["emit"] == shown
+        assert shown in shell("query", "list").stdout
+        # What is told is kept by the registry.
+        assert eq.open(shell.url).queries()["emit"].to_pylist() == [shown]
+
+    def test_emit_that_can_not_be(self, shell):
+        for given in ("x", ""):
+            told = shell("query", "add", "a", "--emit", given, code=1).stderr
+            assert "'enter', 'leave' or both" in told
+        shell("query", "add", "a", "--kind", "range", "--emit", "enter", code=2)
+        assert shell.json("query", "list") == []
+
     def test_a_listing_says_what_it_leaves_out(self, shell):
         for name in "abc":
             shell("query", "add", name)
         assert "3 queries, 2 shown" in shell("query", "list", "--limit", 2).stdout
+
+    def test_wide_rows_are_whole_where_nobody_sees_the_terminal(self, shell):
+        name = "x" * 300
+        shell("query", "add", name)
+        assert name in shell("query", "list").stdout
 
     @pytest.mark.parametrize("name", ['it\'s "me"', "a\nb", "🎈", "[bold]x", "-x"])
     def test_odd_ids(self, shell, name):
@@ -224,7 +251,8 @@ class TestLoad:
             ("q.csv", b"id,id\na,b\n", "names a column twice"),
             ("q.csv", b"id,price_lo\na\nb,1,2\n", "it has 1 columns, not 2"),
             ("q.csv", b"id,prise_lo\na,1\n", "did you mean 'price_lo'"),
-            ("q.csv", b"id\n\xff\xfe\n", "line 2 is not text in UTF-8"),
+            ("q.csv", b"id\na\r\nb\n\xff\xfe\n", "q.csv: line 4 is not text in UTF-8"),
+            ("q.csv", b"\xff\n", "q.csv: line 1 is not text in UTF-8"),
             ("q.csv", b"id\n", "no rows"),
             ("q.jsonl", b'{"id": "a"}\n', "JSON lines"),
         ],
@@ -243,6 +271,17 @@ class TestLoad:
         load = ("query", "load", path, "--kind", "range", "--errors", tmp_path / "no" / "bad.csv")
         assert "can't be written" in shell(*load, code=1).stderr
         assert shell.json("query", "list") == []
+
+    def test_ids_of_any_letters(self, shell, tmp_path):
+        names = ["it's", 'say "hi"', "a\nb", "🎈", "nul\0", "\\", " a "]
+        pq.write_table(pa.table({"id": names}), tmp_path / "q.parquet")
+        shell("query", "load", "q.parquet", "--kind", "range")
+        assert [query["id"] for query in shell.json("query", "list")] == names
+        pa.csv.write_csv(pa.table({"id": [f"{name}2" for name in names[:4]]}), tmp_path / "q.csv")
+        shell("query", "load", "q.csv", "--kind", "range")
+        assert [query["id"] for query in shell.json("query", "list")][7:] == [
+            f"{name}2" for name in names[:4]
+        ]
 
     def test_integer_keys(self, shell, tmp_path):
         (tmp_path / "q.csv").write_text("id,key\na,7\n")

@@ -148,6 +148,28 @@ def test_standard_input(band):
     band("run", "-", "-", code=2)
 
 
+def test_a_byte_order_mark_and_mixed_line_ends(band, tmp_path):
+    lines = b"\xef\xbb\xbfsymbol,ts,price\r\nIBM,1,45\nIBM,2,55\r\n\r\n\nIBM,3,41\n"
+    (tmp_path / "e.csv").write_bytes(lines)
+    assert band.json("run", "e.csv", "--out", "n.jsonl")["notices"] == 4
+    objects = (
+        b'\xef\xbb\xbf{"symbol":"IBM","ts":1,"price":45}\r\n\n{"symbol":"IBM","ts":2,"price":5}'
+    )
+    (tmp_path / "e.jsonl").write_bytes(objects)
+    assert band.json("run", "e.jsonl", "--out", "n.jsonl")["events"] == 2
+
+
+def test_text_that_is_not_utf_8(band, tmp_path):
+    (tmp_path / "e.csv").write_bytes(b"symbol,ts,price\nIBM,1,45\n\xff,2,55\n")
+    assert "e.csv: line 3 is not text in UTF-8" in band("run", "e.csv", code=1).stderr
+    good, bad = b'{"symbol":"IBM","ts":1,"price":45}\n', b'{"symbol":"\xff","ts":2,"price":5}\n'
+    (tmp_path / "e.jsonl").write_bytes(good + bad + good.replace(b"45", b"55"))
+    told = band("run", "e.jsonl").stderr
+    assert "e.jsonl: 1 line left out; the first is line 2: not text in UTF-8" in told
+    (tmp_path / "e.jsonl").write_bytes(bad)
+    assert "e.jsonl: line 1 is not text in UTF-8" in band("run", "e.jsonl", code=1).stderr
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [

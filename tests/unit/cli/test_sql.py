@@ -1,5 +1,7 @@
 """SQL from the command line."""
 
+import pytest
+
 from everquery.cli import sql as sql_module
 
 CREATE = "CREATE STANDING QUERY {} AS SELECT * FROM trades WHERE price < {} EMIT MATCHES;"
@@ -53,3 +55,45 @@ def test_the_prompt_goes_on_after_an_error(shell, monkeypatch, capsys):
     told = capsys.readouterr()
     assert told.out.count("CREATE STREAM") == 2
     assert "everquery: " in told.err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (CREATE.format("a", "1 AND price < 1" * 650_000), "more than 100,000 words"),
+        (CREATE.format("a", "9" * 10_000_000), "a number of 10,000,000 digits"),
+        (CREATE.format(f"'{'x' * 10_000_000}'", 1), "10,000,000 bytes; the limit is 1,024"),
+        ("/* " + "x" * 10_000_000, "no closing */"),
+        ("(" * 10_000_000, "more than 100,000 words"),
+    ],
+    ids=["words", "digits", "name", "comment", "parentheses"],
+)
+def test_ten_megabytes_in_one_statement(shell, tmp_path, text, reason):
+    (tmp_path / "q.sql").write_text(text)
+    told = shell("sql", "--file", "q.sql", code=1).stderr
+    assert reason in told
+    assert len(told) < 1_000
+    assert shell.json("query", "list") == []
+
+
+def test_ten_megabytes_of_statements(shell, tmp_path):
+    text = "\n".join(CREATE.format(f"q{i}", f"{i + 1}{' ' * 1_000}") for i in range(10_000))
+    assert len(text) > 10_000_000
+    (tmp_path / "q.sql").write_text(text)
+    shell("sql", "--file", "q.sql")
+    assert shell.json("stream", "show")["position"] == 10_000
+
+
+def test_ids_of_any_letters(shell, tmp_path):
+    names = ["it''s", 'say "hi"', "a\nb", "🎈", "nul\0", "\\", "\u202e", "%"]
+    text = "".join(CREATE.format(f"'{name}'", 1) for name in names)
+    (tmp_path / "q.sql").write_text(text, newline="")
+    shell("sql", "--file", "q.sql")
+    assert [row["id"] for row in shell.json("query", "list")] == [
+        name.replace("''", "'") for name in names
+    ]
+    assert "\0" not in shell("query", "list").stdout
+    shell("sql", "--file", "q.sql", code=1)  # they are live already
+    (tmp_path / "d.sql").write_text("".join(f"DROP STANDING QUERY '{name}';" for name in names))
+    shell("sql", "--file", "d.sql")
+    assert shell.json("query", "list") == []

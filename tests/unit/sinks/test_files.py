@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import everquery as eq
+from everquery.errors import UnwritableFileError
 from everquery.sinks import as_json_lines, as_text_lines, open_writer
-from everquery.sinks.files import UnwritableFileError
 
 ODD = "a\n\"'\\\0🎈\x1b"
 

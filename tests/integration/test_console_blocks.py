@@ -1,4 +1,4 @@
-"""The tutorial works from the first line to the last, as it stands."""
+"""The console blocks of the docs work from the first line to the last, as they stand."""
 
 import doctest
 import os
@@ -7,21 +7,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def sessions() -> list[tuple[str, str]]:
-    """Return each command of the tutorial with the output that it promises."""
-    blocks = re.findall(r"```console\n(.*?)```", TUTORIAL.read_text(encoding="utf-8"), re.DOTALL)
+def sessions(page: str) -> list[tuple[str, str]]:
+    """Return each command of a page with the output that it promises."""
+    text = (DOCS / page).read_text(encoding="utf-8")
     found = []
-    for block in blocks:
-        for part in block.split("$ ")[1:]:
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             found.append((command, output))
     return found
 
 
-def test_every_command_prints_what_the_tutorial_says(tmp_path):
+@pytest.mark.parametrize("page", ["tutorial.md", "cli.md"])
+def test_every_command_prints_what_the_page_says(tmp_path, page):
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -30,7 +33,7 @@ def test_every_command_prints_what_the_tutorial_says(tmp_path):
     }
     checker = doctest.OutputChecker()
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    commands = sessions()
+    commands = sessions(page)
     assert len(commands) > 12
     for command, promised in commands:
         done = subprocess.run(
