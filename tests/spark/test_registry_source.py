@@ -50,7 +50,9 @@ def test_changes_come_once_through_stops_and_compactions(log, url, collect):
     second = collect(log(url))
     second.wait(lambda it: positions(it) == [3, 4])
     assert [row.operation for row in second.rows] == ["deregister", "pause"]
-    assert second.query.lastProgress["sources"][0]["latestOffset"] is not None
+    second.wait(lambda it: it.query.lastProgress is not None)
+    latest = json.loads(second.query.lastProgress["sources"][0]["latestOffset"])
+    assert latest["position"] == engine.position
 
 
 def test_a_new_query_begins_with_the_base(log, url, collect):

@@ -127,7 +127,7 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Give up the registry."""
         if self._follower is not None:
             self._follower.close()
-        if isinstance(sys.exception(), EOFError):
+        if isinstance(sys.exception(), (EOFError, ConnectionError)):
             # Spark ends this process by closing its socket. It would then try to report that
             # end through the same socket, and print three tracebacks with every query's end.
             sys.stderr.flush()
