@@ -50,10 +50,12 @@ def existing_registry(url: str) -> Registry:
     return open_registry(url)
 
 
-def existing_engine(url: str, stream: str | None) -> Engine:
+def existing_engine(
+    url: str, stream: str | None, *, labels: bool = False, read_only: bool = False
+) -> Engine:
     """Return an engine on a registry that is there."""
     _expect_file(url)
-    return open_engine(url, stream)
+    return open_engine(url, stream, labels=labels, read_only=read_only)
 
 
 def _expect_file(url: str) -> None:
