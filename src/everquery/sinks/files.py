@@ -263,7 +263,8 @@ def as_text_lines(notices: pa.Table, *, colour: bool = False) -> pa.Array:
     parts += [event, "  ", _by_distinct(_array(notices.column("query_id")), shown)]
     key = _array(notices.column("key")).cast(pa.string())
     if key.null_count < len(key):
-        parts += ["  ", _by_distinct(key, shown)]
+        named = pc.if_else(key.is_valid(), _by_distinct(key, shown), None)
+        parts.append(pc.binary_join_element_wise("  ", named, ""))
     for name in names:
         parts.append(_named(name, _array(notices.column(name))))
     reason = pc.binary_join_element_wise("  (", _array(notices.column("reason")), ")", "")
