@@ -57,11 +57,16 @@ def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrate
     """Return queries of a kind that fit a stream."""
     box = st.dictionaries(st.sampled_from(list(stream.attributes)), intervals())
     key = st.none() | st.sampled_from(KEYS) if stream.key else st.none()
+    spans: dict[str, st.SearchStrategy[int | None]] = {}
+    if stream.time:
+        spans = {name: st.one_of(st.none(), st.integers(1, 6)) for name in kind.spans}
+        spans["ttl"] = st.one_of(st.none(), st.integers(1, 20))
     if kind is Border:
         emit = st.sampled_from([("enter", "leave"), ("enter", "leave"), ("enter",), ("leave",)])
-        return st.builds(Border, st.just(query_id), box, key=key, silent=st.booleans(), emit=emit)
+        silent = st.booleans()
+        return st.builds(Border, st.just(query_id), box, key=key, silent=silent, emit=emit, **spans)
     if kind is Range:
-        return st.builds(Range, st.just(query_id), box, key=key)
+        return st.builds(Range, st.just(query_id), box, key=key, **spans)
     raise NotImplementedError(f"say here how to draw a {kind.__name__}")
 
 
@@ -80,7 +85,8 @@ def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[
         columns["t"] = st.integers(0, 3 if in_order else 20)
     for name in stream.attributes:
         columns[name] = st.sampled_from([*VALUES, *VALUES[1:-1], None, math.nan])
-    drawn = st.lists(st.fixed_dictionaries(columns), max_size=30)
+    row = st.fixed_dictionaries(columns)
+    drawn = st.lists(row, max_size=30) | st.lists(row, min_size=12, max_size=30)
     return drawn.map(_add_up_times) if stream.time and in_order else drawn
 
 
@@ -113,6 +119,7 @@ class History:
     events : list of events
     changes : dict from position to changes
         What happens before the event at that position: pairs of a method's name and its argument.
+        Some are steps of their own, with notices: ``advance``, ``flush`` and ``expire``.
     """
 
     stream: Stream
@@ -121,8 +128,13 @@ class History:
 
 
 @st.composite
-def histories(draw: st.DrawFn, kinds: list[type[Query]], *, in_order: bool = False) -> History:
-    """Return histories in which queries come, go, pause and resume while events flow."""
+def histories(
+    draw: st.DrawFn, kinds: list[type[Query]], *, in_order: bool = False, steps: bool = True
+) -> History:
+    """Return histories in which queries come, go, pause and resume while events flow.
+
+    With `steps`, time also advances without events, held events are let out, and keys expire.
+    """
     stream = draw(streams())
     rows = draw(events(stream, in_order=in_order))
     history = History(stream, rows)
@@ -132,17 +144,25 @@ def histories(draw: st.DrawFn, kinds: list[type[Query]], *, in_order: bool = Fal
         history.changes.setdefault(position, [])
     for position in sorted(history.changes):
         for _ in range(draw(st.integers(1, 4))):
-            history.changes[position].append(draw(_change(live, kinds, stream)))
+            history.changes[position].append(draw(_change(live, kinds, stream, steps)))
     return history
 
 
 @st.composite
 def _change(
-    draw: st.DrawFn, live: dict[str, bool], kinds: list[type[Query]], stream: Stream
+    draw: st.DrawFn, live: dict[str, bool], kinds: list[type[Query]], stream: Stream, steps: bool
 ) -> tuple[str, Any]:
     """Return a change that is valid now; `live` says of each live query whether it is paused."""
     free = [name for name in "pqrstuvw" if name not in live]
-    what = draw(st.sampled_from(["register", "register", "deregister", "pause", "resume"]))
+    changes = ["register", "register", "deregister", "pause", "resume"]
+    own_steps = ["advance", "flush", "expire"] if steps else []
+    what = draw(st.sampled_from([*changes, *changes, *own_steps]))
+    if what == "advance":
+        return what, draw(st.integers(0, 40))
+    if what == "flush":
+        return what, None
+    if what == "expire":
+        return what, draw(st.sampled_from(KEYS))
     if (what == "register" or not live) and free:
         name = draw(st.sampled_from(free))
         live[name] = False
