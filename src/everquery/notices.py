@@ -9,7 +9,7 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from everquery.index.arrays import Array, Bytes, Int64s, Uint64s
+from everquery.index.arrays import Array, Bytes, Int32s, Int64s, Uint64s
 from everquery.index.jit import kernel
 from everquery.index.rows import (
     CODE_MASK,
@@ -22,10 +22,12 @@ from everquery.index.rows import (
 )
 from everquery.kinds import KINDS
 from everquery.state.accepted import Events, join_events
+from everquery.state.hygiene import ENTERS, LEAVES, OTHER
 from everquery.state.names import scramble
-from everquery.stream import Stream
+from everquery.stream import OWNER_COLUMNS, Stream
 
 _SALT = np.uint64(0xD6E8FEB86659FD93)
+FIRST_ATTRIBUTE = 7  # columns of a notice stand before them
 
 
 @kernel
@@ -117,7 +119,9 @@ def write_ids(
 ) -> None:
     """Write each notice's 128-bit id: a pure function of query, key, event and what happened."""
     for i in range(slot.size):
-        event = scramble(key_hash[key[row[i]]] ^ scramble(np.uint64(seq[row[i]]) ^ _SALT))
+        number = key[row[i]]
+        hashed = key_hash[number] if number >= 0 else np.uint64(0)
+        event = scramble(hashed ^ scramble(np.uint64(seq[row[i]]) ^ _SALT))
         event ^= outcome[i]
         out[2 * i] = scramble(query_hash[slot[i]] ^ scramble(event))
         out[2 * i + 1] = scramble(query_print[slot[i]] + scramble(event ^ _SALT))
@@ -140,7 +144,18 @@ class Ordered:
 
 
 class OutcomeTable:
-    """All outcomes of all kinds, numbered: what the codes of notices stand for."""
+    """All outcomes of all kinds, numbered: what the codes of notices stand for.
+
+    Attributes
+    ----------
+    first : dict from kind to the code of its index's first outcome
+    throttled : uint8, by code
+        The code of the notice that sums up others, the last of which has this one.
+    end : uint8, by number of the kind
+        The code of a query's end.
+    direction : uint8, by code
+        See `everquery.state.hygiene`.
+    """
 
     def __init__(self) -> None:
         rows: list[tuple[str, Outcome]] = []
@@ -148,6 +163,21 @@ class OutcomeTable:
         for name, kind in KINDS.items():
             self.first[name] = len(rows)
             rows.extend((name, outcome) for outcome in kind.index.outcomes)
+        told = list(rows)
+        for name, outcome in told:
+            summary = name, Outcome(outcome.event, "throttled")
+            if summary not in rows:
+                rows.append(summary)
+        self.end = np.arange(len(rows), len(rows) + len(KINDS), dtype=np.uint8)
+        rows.extend((name, Outcome("end", "ttl")) for name in KINDS)
+        self.throttled = np.array(
+            [rows.index((name, Outcome(outcome.event, "throttled"))) for name, outcome in told],
+            np.uint8,
+        )
+        directions = {"enter": ENTERS, "leave": LEAVES}
+        self.direction = np.array(
+            [directions.get(outcome.event, OTHER) for _, outcome in rows], np.uint8
+        )
         # Part of the notice id; from the words, because numbers may change with a new kind.
         self.hashes = np.array(
             [
@@ -210,12 +240,15 @@ def in_order(
     return Ordered(keys, codes)
 
 
-def notice_schema(stream: Stream, time_type: pa.DataType, key_type: pa.DataType) -> pa.Schema:
-    """Return the schema of a stream's notices."""
+def notice_schema(
+    stream: Stream, time_type: pa.DataType, key_type: pa.DataType, *, labelled: bool = False
+) -> pa.Schema:
+    """Return the schema of a stream's notices; `labelled` ones tell owner and labels too."""
+    text = pa.dictionary(pa.int32(), pa.string())
     word = pa.dictionary(pa.int8(), pa.string())
     return pa.schema(
         [
-            ("query_id", pa.dictionary(pa.int32(), pa.string())),
+            ("query_id", text),
             ("kind", word),
             ("event", word),
             ("key", pa.dictionary(pa.int32(), key_type)),
@@ -223,6 +256,8 @@ def notice_schema(stream: Stream, time_type: pa.DataType, key_type: pa.DataType)
             ("seq", pa.int64()),
             ("reason", word),
             *((name, pa.float64()) for name in stream.attributes),
+            ("held_back", pa.int64()),
+            *((name, text) for name in OWNER_COLUMNS if labelled),
             ("notice_id", pa.binary(16)),
         ]
     )
@@ -245,6 +280,10 @@ class Names:
     ----------
     queries, keys : Arrow arrays, by slot and by key number
     query_hash, query_print, key_hash : uint64, likewise
+    texts : Arrow array
+        Owners and labels, each once.
+    owner, labels : int32, by slot
+        Places in `texts`, or -1; perhaps shorter than there are slots.
     """
 
     queries: pa.Array
@@ -252,6 +291,9 @@ class Names:
     query_hash: Uint64s
     query_print: Uint64s
     key_hash: Uint64s
+    texts: pa.Array
+    owner: Int32s
+    labels: Int32s
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +304,20 @@ class Told:
     ----------
     ordered : Ordered
     row : int64
-        Which of `events` each notice is about.
+        Which of `events` each notice is about; it has no key (-1), `seq` or values (NaN) where a
+        query ended.
     events : Events
+    held : int64, or None if it is 0 for all
+        How many notices each sums up.
+    salt : uint64, or None if it is 0 for all
+        What the id has besides: the moment, where that is not the event's own.
     """
 
     ordered: Ordered
     row: Int64s
     events: Events
+    held: Int64s | None = None
+    salt: Uint64s | None = None
 
 
 def join_told(parts: Sequence[Told]) -> Told:
@@ -288,10 +337,11 @@ def write_notices(told: Told, names: Names, outcomes: OutcomeTable, schema: pa.S
     ordered, row, events = told.ordered, told.row, told.events
     slot = ordered.keys & 0xFFFFFFFF
     ids = np.empty(2 * slot.size, np.uint64)
+    hashes = outcomes.hashes[ordered.codes]
     write_ids(
         slot,
         row,
-        outcomes.hashes[ordered.codes],
+        hashes if told.salt is None else hashes ^ told.salt,
         names.query_hash,
         names.query_print,
         names.key_hash,
@@ -301,6 +351,10 @@ def write_notices(told: Told, names: Names, outcomes: OutcomeTable, schema: pa.S
     )
     key = events.key[row]
     mask = np.ones(key.size, np.bool_) if names.keys.null_count else None
+    ended = None
+    if told.salt is not None:  # so the notices went through the rules, and queries may have ended
+        ended = events.seq[row] < 0
+        mask = key < 0 if mask is None else mask
     columns = outcomes.columns(ordered.codes)
     columns["query_id"] = pa.DictionaryArray.from_arrays(
         pa.array(slot.astype(np.int32)), names.queries, safe=False
@@ -310,9 +364,31 @@ def write_notices(told: Told, names: Names, outcomes: OutcomeTable, schema: pa.S
     )
     columns["time"] = as_time(events.time[row], schema.field("time").type)
     columns["seq"] = pa.array(events.seq[row])
-    for a, field in enumerate(schema.names[7:-1]):
-        columns[field] = pa.array(events.values[a][row])
+    for a, values in enumerate(events.values):
+        columns[schema.names[FIRST_ATTRIBUTE + a]] = pa.array(values[row], mask=ended)
+    columns["held_back"] = _held_back(told.held, columns["seq"])
+    if OWNER_COLUMNS[0] in schema.names:
+        for name, codes in zip(OWNER_COLUMNS, (names.owner, names.labels), strict=True):
+            columns[name] = _texts(codes, slot, names.texts)
     columns["notice_id"] = pa.Array.from_buffers(
         pa.binary(16), slot.size, [None, pa.py_buffer(ids)]
     )
     return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+def _held_back(held: Int64s | None, seq: pa.Array) -> pa.Array:
+    """Return how many notices each sums up; null where it is one of its own."""
+    if held is not None:
+        return pa.array(held, mask=held == 0)
+    # All null, which is the usual case: bits alone, over memory that is there already.
+    nothing = pa.py_buffer(bytes((len(seq) + 7) // 8))
+    return pa.Array.from_buffers(pa.int64(), len(seq), [nothing, seq.buffers()[1]], len(seq))
+
+
+def _texts(codes: Int32s, slot: Int64s, texts: pa.Array) -> pa.Array:
+    """Return the owners or labels of queries, by their places among all texts."""
+    picked = np.full(slot.size, -1, np.int32)
+    known = slot < codes.size
+    picked[known] = codes[slot[known]]
+    indices = pa.array(picked, mask=picked < 0)
+    return pa.DictionaryArray.from_arrays(indices, texts, safe=False)

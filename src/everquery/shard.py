@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -11,8 +11,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from everquery.errors import DuplicateQueryError, InvalidQueryError, UnknownQueryError
-from everquery.index.arrays import NEW, OPTION_FLAGS, PAUSED, Array, Bools, Int32s, Int64s, Uint64s
+from everquery.errors import (
+    DuplicateQueryError,
+    InvalidBatchError,
+    InvalidQueryError,
+    UnknownQueryError,
+)
+from everquery.index.arrays import (
+    DIVERTED,
+    NEW,
+    OPTION_FLAGS,
+    PAUSED,
+    Array,
+    Bools,
+    Int32s,
+    Int64s,
+    Uint64s,
+)
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Merge
 from everquery.index.rows import NO_KEY, PLACE_SHIFT, Crossings, Matches, Rows, Shape, Step, joined
@@ -37,14 +52,17 @@ from everquery.queries.changes import (
     RegisterBlocks,
     Resume,
 )
+from everquery.queries.spans import column_of_spans, misfit
 from everquery.state.accepted import Accepted, Events, join_events
 from everquery.state.admission import Admission
 from everquery.state.catalog import Catalog
 from everquery.state.dead_letters import DeadLetters, Letters
 from everquery.state.events import FINE, LATE, Arrivals, decode
+from everquery.state.hygiene import Hygiene
 from everquery.state.keys import KeyTable, type_of_key
 from everquery.state.snapshot import check_stream, pack, stream_header, unpack
 from everquery.stream import Stream
+from everquery.tidying import StepRecord, tidied
 
 _KIND_NAMES = tuple(KINDS)
 ROW_PARTS = ("slot", "key", "low", "high")
@@ -72,30 +90,43 @@ class Shard:
     Parameters
     ----------
     stream : Stream
+    labelled : bool
+        Whether notices tell the owner and the labels of their queries.
     keep_accepted : bool
         Keep the accepted events of the last batch in `accepted`.
     """
 
-    def __init__(self, stream: Stream, *, keep_accepted: bool = False) -> None:
+    def __init__(
+        self, stream: Stream, *, labelled: bool = False, keep_accepted: bool = False
+    ) -> None:
         self.stream = stream
         self.catalog = Catalog()
         self.keys = KeyTable(len(stream.attributes), keyed=stream.key is not None)
         self.admission = Admission(stream, self.keys)
         self.dead_letters = DeadLetters(stream)
+        self.hygiene = Hygiene(len(stream.attributes))
+        self.labelled = labelled
+        self.ended: set[str] = set()  # queries that ended here, and still live in the log
         self.indexes: dict[str, KindIndex] = {name: kind.index() for name, kind in KINDS.items()}
         self.events = 0
         self.notices = 0
         self.accepted: Events | None = None
         self._keep_accepted = keep_accepted
         self._waiting: dict[str, Query] = {}
+        self._waiting_owners: Counter[str] = Counter()
         self._pending: defaultdict[tuple[str, Shape], list[Rows]] = defaultdict(list)
         self._new: list[Int32s] = []
         self._sweep_at = SWEEP
 
     # -- changes ------------------------------------------------------------------------------
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: Change, *, following: bool = False) -> None:
         """Change the query set; it takes effect before the next batch.
+
+        Parameters
+        ----------
+        following : bool
+            The change is read from a log, which does not know yet of all queries that ended here.
 
         Raises
         ------
@@ -104,16 +135,35 @@ class Shard:
         """
         match change:
             case Register():
-                self._wait(change.queries)
+                self._wait(change.queries, following=following)
             case RegisterBlocks():
                 self._number_waiting()
                 self._register(change.blocks)
             case Deregister():
-                self.catalog.drop(np.unique(self._slots_of(change.ids)))
+                ids = self._not_ended(change.ids, told=True) if following else change.ids
+                self._drop(np.unique(self._slots_of(ids)))
             case Pause():
-                self.catalog.pause(self._slots_of(change.ids))
+                ids = self._not_ended(change.ids) if following else change.ids
+                slots = self._slots_of(ids)
+                self.catalog.pause(slots)
+                self.hygiene.pause(slots)
             case Resume():
-                self._resume(self._slots_of(change.ids))
+                ids = self._not_ended(change.ids) if following else change.ids
+                self._resume(self._slots_of(ids))
+
+    def _drop(self, slots: Int32s) -> None:
+        self.catalog.drop(slots)
+        self.hygiene.drop(slots)
+
+    def _not_ended(self, ids: pa.Array, *, told: bool = False) -> pa.Array:
+        """Return ids without those of queries that ended here before the log said so."""
+        if not self.ended:
+            return ids
+        names = ids.to_pylist()
+        kept = [name for name in names if name not in self.ended]
+        if told:
+            self.ended.difference_update(names)
+        return pa.array(kept, pa.string())
 
     def check(self, change: Change) -> None:
         """Raise what `apply` would raise, and change no query."""
@@ -137,19 +187,22 @@ class Shard:
             self._number_waiting()
         return self.catalog.slots(ids)
 
-    def _wait(self, queries: tuple[Query, ...]) -> None:
+    def _wait(self, queries: tuple[Query, ...], *, following: bool) -> None:
         """Check queries, and let them wait to be numbered and indexed together."""
-        self._waiting.update(self._fresh(queries))
+        self._waiting.update(self._fresh(queries, following=following))
+        self._waiting_owners.update(query.owner for query in queries if query.owner is not None)
         for query in queries:
             if query.key is not None and self.keys.type is None:
                 self.keys.type = type_of_key(query.key)
 
-    def _fresh(self, queries: tuple[Query, ...]) -> dict[str, Query]:
+    def _fresh(self, queries: tuple[Query, ...], *, following: bool = False) -> dict[str, Query]:
         """Return queries by id; raise if one does not fit or is not new."""
         fresh: dict[str, Query] = {}
         key_type = self.keys.type
         for query in queries:
             check_fit(query, self.stream)
+            if not following and self.admission.time_type is not None:
+                _check_spans(query, self.admission.time_type)
             if query.key is not None:
                 key_type = self.keys.check_query_key(query.key, key_type)
             if query.id in fresh:
@@ -167,6 +220,7 @@ class Shard:
             except BaseException:
                 self._waiting = {**waiting, **self._waiting}  # nothing that was taken is lost
                 raise
+            self._waiting_owners.clear()
 
     def _check_blocks(self, blocks: tuple[QueryBlock, ...]) -> None:
         for block in blocks:
@@ -197,9 +251,23 @@ class Shard:
                 options=block.options,
             )
             self.catalog.belong(slot, block.owner, block.labels)
+            if block.spans:
+                self._note_spans(slot, block, key)
             shape = Shape(block.attributes, block.keys is not None)
             self._pending[block.kind, shape].append(Rows(shape, slot, key, block.low, block.high))
             self._new.append(slot)
+
+    def _note_spans(self, slot: Int32s, block: QueryBlock, key: Int32s) -> None:
+        home = np.zeros_like(key) if self.stream.key is None else key
+        found = self.hygiene.rules.add(slot, block.spans, home)
+        # Of those that only end, notices need no detour before the step in which they do.
+        rest = [column.given() for name, column in block.spans.items() if name != "ttl"]
+        if rest:
+            self.catalog.flags[slot[np.any(rest, axis=0)]] |= DIVERTED
+        self.admission.marking |= found.size > 0
+        kind = self.admission.time_type
+        if kind is not None:
+            self.hygiene.rules.read(kind, self.admission.due_by(self.admission.newest))
 
     def _slots(self, blocks: tuple[QueryBlock, ...]) -> list[Int32s]:
         """Return slots for all rows of all blocks, ascending in the order that they came in."""
@@ -254,17 +322,39 @@ class Shard:
 
     def process_parts(self, parts: Sequence[Arrivals]) -> pa.Table:
         """Take in a batch that is decoded already, in parts that arrived in this order."""
+        self._number_waiting()  # lives begin before the events
         for arrivals in parts:
             self.keys.check(arrivals.key)
             self.admission.check_time(arrivals.time_type)
-            self.admission.set_time_type(arrivals.time_type)
+            self._check_spans(arrivals.time_type)
+            self._set_time_type(arrivals.time_type)
         arrived = [self._arrive(arrivals) for arrivals in parts]
         if len(arrived) != 1:
             arrived = [join_events([self.admission.no_events(), *arrived])]
         return self._step(arrived[0])
 
+    def _check_spans(self, kind: pa.DataType) -> None:
+        """Raise if a query's spans can't be told in times of this type."""
+        if self.stream.time is None or not self.hygiene.active or pa.types.is_null(kind):
+            return
+        found = self.hygiene.rules.misfit(kind)
+        if found is not None:
+            slot, reason = found
+            raise InvalidBatchError(
+                f"query {self.catalog.names.strings()[slot].as_py()!r}: {reason}. Deregister it;"
+                " until then batches are refused whole"
+            )
+
+    def _set_time_type(self, kind: pa.DataType) -> None:
+        known = self.admission.time_type
+        self.admission.set_time_type(kind)
+        found = self.admission.time_type
+        if known is None and found is not None:
+            self.hygiene.set_time_type(found, self.admission.dtype())
+
     def advance(self, newest: int | float) -> pa.Table:
         """Move the newest time seen without an event; return the notices that this causes."""
+        self._number_waiting()  # lives begin before time moves
         self.admission.advance(newest)
         return self._step(self.admission.no_events())
 
@@ -279,8 +369,10 @@ class Shard:
     def expire(self, keys: Int32s) -> pa.Table:
         """Forget keys now; return their leaves."""
         announced = self._announce()
+        nothing = self.admission.accept_nothing()
         keys = keys[self.keys.seen[keys] != 0]
-        return self._write([*announced, *self._expire(keys, self.keys.last_time[keys])])
+        when = self.keys.last_time[keys]
+        return self._finish(announced, nothing, [], keys, when)
 
     def _step(self, arrivals: Events) -> pa.Table:
         announced = self._announce()
@@ -291,8 +383,36 @@ class Shard:
         self.events += accepted.grouped.position.size
         if self._keep_accepted:
             self.accepted = accepted.events.take(accepted.grouped.position >> 1)
-        silent = self._expire(*self.admission.silent_keys())
-        return self._write([*announced, *answered, *silent])
+        return self._finish(announced, accepted, answered, *self.admission.silent_keys())
+
+    def _finish(
+        self,
+        announced: list[Told],
+        accepted: Accepted,
+        answered: list[Told],
+        silent_key: Int32s,
+        silent_time: Array,
+    ) -> pa.Table:
+        """Let silent keys expire, apply the rules of queries, and return the notices."""
+        silent = self._expire(silent_key, silent_time)
+        if not self.hygiene.active:
+            return self._write([*announced, *answered, *silent])
+        newest = self.admission.newest
+        rules, kind = self.hygiene.rules, self.admission.time_type
+        if rules.waits_for_first_event and newest is not None and kind is not None:
+            rules.begin(kind, self.admission.due_by(self.admission.first) or 0)
+        limit = self.admission.due_by(newest)
+        keys = len(self.keys)
+        step = StepRecord(
+            announced, answered, silent, accepted, silent_key, silent_time, limit, keys
+        )
+        told, ended = tidied(
+            step, self.hygiene, self.catalog.kind, self.catalog.flags, _OUTCOMES
+        )
+        if ended.size:
+            self.ended.update(self.catalog.names.strings().take(pa.array(ended)).to_pylist())
+            self._drop(ended)
+        return self._write(told)
 
     def _arrive(self, arrivals: Arrivals) -> Events:
         n = len(arrivals)
@@ -312,7 +432,7 @@ class Shard:
             position = position[good]
         numbers = self.keys.numbers(key, position.size)
         return self.admission.arrivals(
-            numbers, time, values, weight, position, mark, arrivals.newest
+            numbers, time, values, weight, position, mark, arrivals.newest, arrivals.first
         )
 
     def _refuse(self, arrivals: Arrivals, position: Int64s) -> None:
@@ -418,6 +538,9 @@ class Shard:
             self.catalog.names.hashes,
             self.catalog.prints,
             self.keys.hashes,
+            self.catalog.texts.strings(),
+            self.catalog.owner,
+            self.catalog.labels,
         )
         all_told = join_told(told)
         self.notices += all_told.row.size
@@ -429,6 +552,7 @@ class Shard:
             self.stream,
             self.admission.time_type or pa.null(),
             pa.string() if self.keys.type in (None, pa.null()) else self.keys.type,
+            labelled=self.labelled,
         )
 
     def _as_time(self, times: Array) -> pa.Array:
@@ -460,6 +584,7 @@ class Shard:
         slots = self.catalog.compact()
         for index in self.indexes.values():
             index.layers.renumber(slots)
+        self.hygiene.renumber(slots)
         self._announce_again()
         self._sweep_at = 1
 
@@ -501,6 +626,7 @@ class Shard:
                     },
                     owner=self.catalog.texts_of("owner", rows.slot),
                     labels=self.catalog.texts_of("labels", rows.slot),
+                    spans=self.hygiene.rules.spans(rows.slot, KINDS[kind].spec.spans),
                 )
                 yield block, rows.slot
 
@@ -522,6 +648,7 @@ class Shard:
         }
         arrays: dict[str, Array] = {}
         kept = self.catalog.save(arrays)
+        self.hygiene.save(header, arrays, kept)
         self.keys.save(header, arrays)
         self.admission.save(header, arrays)
         self.dead_letters.save(arrays)
@@ -535,7 +662,9 @@ class Shard:
         return pack(header, arrays)
 
     @classmethod
-    def restore(cls, stream: Stream, snapshot: bytes) -> tuple[Shard, int]:
+    def restore(
+        cls, stream: Stream, snapshot: bytes, *, labelled: bool = False
+    ) -> tuple[Shard, int]:
         """Return the shard that a snapshot was taken of, and its log position.
 
         Raises
@@ -545,12 +674,14 @@ class Shard:
         """
         header, arrays = unpack(snapshot)
         check_stream(header["stream"], stream)
-        shard = cls(stream)
+        shard = cls(stream, labelled=labelled)
         shard.events = header["counts"]["events"]
         shard.notices = header["counts"]["notices"]
         shard.keys.load(header, arrays)
         shard.admission.load(header, arrays)
         shard.catalog.load(arrays)
+        shard.hygiene.load(header, arrays, shard.admission.time_type)
+        shard.admission.marking = shard.hygiene.active
         shard.dead_letters.load(arrays)
         for i, (kind, attributes, keyed) in enumerate(header["shapes"]):
             shape = Shape(tuple(attributes), keyed)
@@ -583,6 +714,16 @@ class Shard:
             index.forget_announcements()
             for rows in index.layers.find(new):
                 index.revive(rows)
+
+
+def _check_spans(query: Query, kind: pa.DataType) -> None:
+    """Raise if a query's spans can't be told in times of this type."""
+    for name in query.spans:
+        column = column_of_spans([getattr(query, name)])
+        if column is not None and column.in_units(kind)[1][0]:
+            raise InvalidQueryError(
+                f"query {query.id!r}: {misfit(name, getattr(query, name), kind)}"
+            )
 
 
 def already_live(query_id: str) -> DuplicateQueryError:

@@ -9,7 +9,11 @@ from datetime import timedelta
 from everquery.errors import InvalidStreamError
 
 # The columns of a notice; an attribute of the same name would hide one.
-NOTICE_COLUMNS = ("query_id", "kind", "event", "key", "time", "seq", "reason", "notice_id")
+NOTICE_COLUMNS = (
+    *("query_id", "kind", "event", "key", "time", "seq", "reason"),
+    *("held_back", "notice_id"),
+)
+OWNER_COLUMNS = ("owner", "labels")  # of notices, on request
 
 MOST_ATTRIBUTES = 60
 LONGEST_SPAN = 2**61  # in any unit: times are 64-bit

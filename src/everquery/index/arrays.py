@@ -27,6 +27,8 @@ NEW = 8  # the keys inside are still to be reported
 SKIP_ENTER = 32  # tells of no enter
 SKIP_LEAVE = 64  # tells of no leave
 RESUMED = 16  # with NEW: because the query was resumed, not registered
+# What it tells goes through `everquery.state.hygiene`, which applies SKIP_ENTER and SKIP_LEAVE too.
+DIVERTED = 128
 
 # The flags of queries' options, by name.
 OPTION_FLAGS = {"silent": SILENT, "skip_enter": SKIP_ENTER, "skip_leave": SKIP_LEAVE}

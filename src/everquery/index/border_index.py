@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from everquery.index.arrays import (
+    DIVERTED,
     LIVE,
     LIVE_MASK,
     NEW,
@@ -120,7 +121,9 @@ class BorderIndex(KindIndex):
         if self._skipping:
             skips = flags[keys >> SLOT_SHIFT & SLOT_MASK]
             entering = _ENTERING[keys & CODE_MASK]
-            keys = keys[skips & np.where(entering, SKIP_ENTER, SKIP_LEAVE) == 0]
+            skipped = skips & np.where(entering, SKIP_ENTER, SKIP_LEAVE) != 0
+            # A crossing that is not told may still undo one that waits to be.
+            keys = keys[~skipped | (skips & DIVERTED != 0)]
         return Crossings(keys)
 
     def explain(self, slot: int) -> Explained | None:

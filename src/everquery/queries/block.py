@@ -6,13 +6,14 @@ import difflib
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
+from everquery.queries.spans import SpanColumn, column_of_spans
 from everquery.queries.spec import Query
 from everquery.stream import Stream
 
@@ -37,6 +38,8 @@ class QueryBlock:
         Half-open; a `high` of NaN has no upper limit.
     options : dict of bool, shape (n,)
     owner, labels : Arrow arrays of strings, labels as JSON objects; None if no query has any
+    spans : dict of SpanColumn
+        Only those that some query has.
     """
 
     kind: str
@@ -49,6 +52,7 @@ class QueryBlock:
     options: Mapping[str, Bools]
     owner: pa.Array | None = None
     labels: pa.Array | None = None
+    spans: Mapping[str, SpanColumn] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -71,6 +75,7 @@ class QueryBlock:
             options={name: values[rows] for name, values in self.options.items()},
             owner=None if self.owner is None else self.owner.take(picked),
             labels=None if self.labels is None else self.labels.take(picked),
+            spans={name: column.take(order) for name, column in self.spans.items()},
         )
 
     def slice(self, begin: int, end: int) -> QueryBlock:
@@ -86,6 +91,7 @@ class QueryBlock:
             options={name: values[begin:end] for name, values in self.options.items()},
             owner=None if self.owner is None else self.owner[begin:end],
             labels=None if self.labels is None else self.labels[begin:end],
+            spans={name: column.take(slice(begin, end)) for name, column in self.spans.items()},
         )
 
 
@@ -94,6 +100,13 @@ def check_fit(query: Query, stream: Stream) -> None:
     for name in query.box:
         if name not in stream.attributes:
             raise InvalidQueryError(f"query {query.id!r}: {unknown_attribute(name, stream)}")
+    if stream.time is None:
+        for name in query.spans:
+            if getattr(query, name) is not None:
+                raise InvalidQueryError(
+                    f"query {query.id!r}: {name} needs a stream with a time column, and stream"
+                    f" {stream.name!r} has none"
+                )
     if query.key is None:
         return
     if stream.key is None:
@@ -140,9 +153,18 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                 },
                 owner=_texts([query.owner for query in members]),
                 labels=_texts([query.labels.as_json() for query in members]),
+                spans=_spans(members),
             )
         )
     return tuple(blocks)
+
+
+def _spans(queries: list[Query]) -> dict[str, SpanColumn]:
+    columns = {
+        name: column_of_spans([getattr(query, name) for query in queries])
+        for name in queries[0].spans
+    }
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 def _texts(values: list[str | None]) -> pa.Array | None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from everquery.errors import InvalidQueryError
 from everquery.queries.spec import Query
+from everquery.stream import Span
 
 EVENTS = ("enter", "leave")
 
@@ -21,6 +22,9 @@ class Border(Query):
         Which of ``enter`` and ``leave`` are told; both unless said otherwise.
     silent : bool
         Do not report the keys that are inside already when the query is registered or resumed.
+    dwell : number or timedelta, optional
+        A crossing counts only once the key has stayed on that side for this long; of one that is
+        undone before, nothing is told.
 
     Examples
     --------
@@ -30,8 +34,10 @@ class Border(Query):
 
     emit: tuple[str, ...] = field(default=EVENTS, kw_only=True)
     silent: bool = field(default=False, kw_only=True)
+    dwell: Span | None = field(default=None, kw_only=True)
 
     kind: ClassVar[str] = "border"
+    spans: ClassVar[tuple[str, ...]] = ("ttl", "dwell", "throttle")
     options: ClassVar[tuple[str, ...]] = ("silent", "skip_enter", "skip_leave")
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
 from everquery.queries.labels import Labels
-from everquery.stream import Span, bad_span
+from everquery.stream import LONGEST_SPAN, Span, bad_span
 
 LONGEST_ID = 1_024  # bytes in UTF-8
 LONGEST_KEY = 1 << 20
+LONGEST_TIMEDELTA = timedelta(microseconds=LONGEST_SPAN)
 
 Key = str | int
 
@@ -35,6 +37,12 @@ class Query:
         Whose query it is.
     labels : mapping from str to str, optional
         Whatever the owner wants to find it by.
+    ttl : number or timedelta, optional
+        How long the query lives; it then ends by itself, with a notice ``end``.
+    throttle : number or timedelta, optional
+        At most one notice a key in this time; those held back are summed up at its end.
+
+    Spans of time need a stream with a time column; a number is in the unit of that column.
     """
 
     id: str
@@ -42,8 +50,12 @@ class Query:
     key: Key | None = field(default=None, kw_only=True)
     owner: str | None = field(default=None, kw_only=True)
     labels: Labels = field(default=Labels(), kw_only=True)
+    ttl: Span | None = field(default=None, kw_only=True)
+    throttle: Span | None = field(default=None, kw_only=True)
 
     kind: ClassVar[str]
+    spans: ClassVar[tuple[str, ...]] = ("ttl", "throttle")
+    """The fields that are spans of time, and columns of a table of queries too."""
     options: ClassVar[tuple[str, ...]] = ()
     """The fields beyond those above; boolean, and columns of a table of queries too."""
 
@@ -73,9 +85,18 @@ class Query:
             reason = bad_text(self.owner, "owner", LONGEST_ID)
             if reason:
                 raise InvalidQueryError(f"query {self.id!r}: {reason}")
+        for name in self.spans:
+            span = getattr(self, name)
+            if span is not None:
+                self._check_span(name, span)
 
-    def _check_span(self, name: str, span: Span | None) -> None:
+    def _check_span(self, name: str, span: Span) -> None:
+        if isinstance(span, (np.integer, np.floating)):
+            span = span.item()
+            object.__setattr__(self, name, span)
         reason = bad_span(span)
+        if reason is None and isinstance(span, timedelta) and span >= LONGEST_TIMEDELTA:
+            reason = "it is longer than times are"
         if reason:
             raise InvalidQueryError(f"query {self.id!r}: {name} is {span!r}; {reason}")
 

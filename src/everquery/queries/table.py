@@ -16,6 +16,7 @@ from everquery.columns import exact_floats, is_numeric
 from everquery.errors import InvalidTableError
 from everquery.queries.block import QueryBlock
 from everquery.queries.labels import Labels
+from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, Query
 from everquery.stream import Stream
 
@@ -94,6 +95,8 @@ def check_table(
     *,
     already_live: Finder,
     repeated: Finder,
+    beyond_quota: Callable[[pa.Array | None, Bools], dict[str, Bools]],
+    time_type: pa.DataType | None = None,
 ) -> CheckedTable:
     """Read and check a table of queries.
 
@@ -103,9 +106,14 @@ def check_table(
         ``id``; ``key`` (optional, null for none); for each attribute ``<attribute>_lo`` and
         ``<attribute>_hi`` (null for no limit; both null, or both missing, where it is free);
         ``closed`` (optional: left, right, both, neither); ``owner`` and ``labels`` (a JSON object;
-        both optional); the kind's options.
+        both optional); the kind's options and spans (numbers in the unit of the time column, or
+        durations).
     already_live, repeated : functions of the ids
         Which are live queries, and which occur in an earlier row.
+    beyond_quota : function of the owners and of which rows are good so far
+        Which of them an owner's quota has no room for, by reason.
+    time_type : Arrow type, optional
+        That of the stream's times, if it is known; spans must fit it.
 
     Raises
     ------
@@ -119,8 +127,11 @@ def check_table(
     low, high, bounded = _ranges(columns, stream, problems)
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
     _check_labels(columns.get("labels"), problems)
+    spans = _spans(columns, spec, problems, time_type)
+    for reason, rows in beyond_quota(columns.get("owner"), problems.good()).items():
+        problems.note(rows, reason)
     good = problems.good()
-    blocks = tuple(_blocks(spec.kind, columns, low, high, bounded, options, good))
+    blocks = tuple(_blocks(spec.kind, columns, low, high, bounded, options, spans, good))
     errors = no_errors() if good.all() else problems.table(ids)
     return CheckedTable(blocks, len(ids), errors)
 
@@ -135,6 +146,7 @@ def _columns(
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         raise _fail(f"a table of queries is a pyarrow Table, not {type(table).__name__}")
     known = ["id", "closed", "owner", "labels", *spec.options]
+    known += spec.spans if stream.time is not None else []
     known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
     known += ["key"] if stream.key is not None else []
     columns = {}
@@ -142,6 +154,8 @@ def _columns(
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
+            if name in spec.spans:
+                hint = "; it needs a stream with a time column"
             raise _fail(
                 f"a table of {spec.kind} queries on stream {stream.name!r} has no column"
                 f" {name!r}{hint} (it may have {', '.join(known)})"
@@ -251,6 +265,33 @@ def _flags(column: pa.Array | None, name: str, n: int) -> Bools:
     return np.asarray(column.fill_null(False))
 
 
+def _spans(
+    columns: dict[str, pa.Array],
+    spec: type[Query],
+    problems: _Problems,
+    time_type: pa.DataType | None,
+) -> dict[str, SpanColumn]:
+    spans = {}
+    for name in spec.spans:
+        if name not in columns:
+            continue
+        found = column_of_arrow(columns[name])
+        if found is None:
+            raise _fail(
+                f"column {name!r} has type {columns[name].type}; it must be numbers in the unit of"
+                " the time column, or durations"
+            )
+        column, not_positive, too_long = found
+        problems.note(too_long, f"{name} is longer than times are")
+        problems.note(not_positive, f"{name} must be positive")
+        if time_type is not None:
+            bad = column.in_units(time_type)[1] & ~not_positive & ~too_long
+            if bad.any():
+                problems.note(bad, misfit(name, column.span(int(np.argmax(bad))), time_type))
+        spans[name] = column
+    return spans
+
+
 def _check_labels(column: pa.Array | None, problems: _Problems) -> None:
     """Check labels, which are JSON objects; each distinct text once."""
     if column is None:
@@ -273,6 +314,7 @@ def _blocks(
     high: Floats,
     bounded: Bools,
     options: dict[str, Bools],
+    spans: dict[str, SpanColumn],
     good: Bools,
 ) -> Iterator[QueryBlock]:
     """Yield the good rows, split by the attributes they restrict and by whether they have a key."""
@@ -300,4 +342,9 @@ def _blocks(
             options={name: values[picked] for name, values in options.items()},
             owner=columns["owner"].take(where) if "owner" in columns else None,
             labels=columns["labels"].take(where) if "labels" in columns else None,
+            spans=_used({name: column.take(picked) for name, column in spans.items()}),
         )
+
+
+def _used(spans: dict[str, SpanColumn]) -> dict[str, SpanColumn]:
+    return {name: column for name, column in spans.items() if column.given().any()}

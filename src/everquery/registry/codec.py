@@ -9,6 +9,7 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import fields
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from everquery.errors import RegistryError
 from everquery.queries import Interval, Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
+from everquery.queries.spans import SpanColumn
 from everquery.stream import Stream
 
 CHUNK = 131_072  # queries in a row of the log
@@ -78,7 +80,11 @@ def _spec_as_json(query: Query) -> dict[str, Any]:
     for name, default in _further_fields(type(query)):
         value = getattr(query, name)
         if value != default:
-            spec[name] = dict(value) if name == "labels" else value
+            if name == "labels":
+                value = dict(value)
+            elif isinstance(value, timedelta):
+                value = {"microseconds": value // timedelta(microseconds=1)}
+            spec[name] = value
     return spec
 
 
@@ -98,6 +104,9 @@ def _spec_of_json(spec: dict[str, Any], kinds: dict[str, type[Query]]) -> Query:
     if kind is None:
         raise RegistryError("the registry holds a kind of query that this everquery lacks; upgrade")
     box = {name: Interval(*ends) for name, ends in spec.pop("box").items()}
+    for name in kind.spans:
+        if isinstance(spec.get(name), dict):
+            spec[name] = timedelta(**spec[name])
     return kind(spec.pop("id"), box, **spec)
 
 
@@ -128,6 +137,9 @@ def _block_bytes(block: QueryBlock, stream: Stream) -> bytes:
         if getattr(block, name) is not None:
             columns[name] = getattr(block, name)
     columns.update({f"option.{name}": values for name, values in block.options.items()})
+    for name, spans in block.spans.items():
+        columns[f"span.{name}.amount"] = spans.amount
+        columns[f"span.{name}.unit"] = spans.unit
     names = [stream.attributes[a] for a in block.attributes]
     meta = {"kind": block.kind, "attributes": json.dumps(names), "first row": str(first)}
     table = pa.table(columns).replace_schema_metadata(meta)
@@ -164,7 +176,18 @@ def _block_of_bytes(data: bytes, stream: Stream) -> QueryBlock:
         },
         owner=columns.get("owner"),
         labels=columns.get("labels"),
+        spans=_spans_of(columns),
     )
+
+
+def _spans_of(columns: dict[str, pa.Array]) -> dict[str, SpanColumn]:
+    named = [name.split(".")[1] for name in columns if name.startswith("span.")]
+    return {
+        name: SpanColumn(
+            np.array(columns[f"span.{name}.amount"]), np.array(columns[f"span.{name}.unit"])
+        )
+        for name in dict.fromkeys(named)
+    }
 
 
 def _pack(parts: list[bytes]) -> bytes:

@@ -124,6 +124,8 @@ class Admission:
         self.time_type: pa.DataType | None = None
         self.arrived = 0
         self.newest: int | float | None = None
+        self.first: int | float | None = None  # the newest time when it was first known
+        self.marking = False  # whether queries have deadlines
         self.held: Events | None = None
         self.flushing = False
         self._counts: Int32s = np.zeros(16, np.int32)
@@ -144,16 +146,20 @@ class Admission:
         """Fix the type of the stream's times, with its first batch."""
         if self.time_type is None and not pa.types.is_null(kind):
             self.time_type = kind
-            self._keys.last_time = self._keys.last_time.astype(self._dtype())
+            self._keys.last_time = self._keys.last_time.astype(self.dtype())
 
     def admit(self, arrivals: Events) -> Accepted:
         """Let in the arrivals, in order of arrival, and let out what is due."""
         return self._accept(self._release(arrivals))
 
+    def accept_nothing(self) -> Accepted:
+        """Return that no event was accepted."""
+        return self._accept(self.no_events())
+
     def no_events(self) -> Events:
         """Return no events, of the stream's types."""
         none = np.empty(0, np.int64)
-        time = np.empty(0, self._dtype())
+        time = np.empty(0, self.dtype())
         values = np.empty((len(self._stream.attributes), 0))
         return Events(np.empty(0, np.int32), time, none, values, none, none, time)
 
@@ -166,37 +172,51 @@ class Admission:
         arrived: Int64s,
         mark: Array | None = None,
         newest: int | float | None = None,
+        first: int | float | None = None,
     ) -> Events:
         """Return new events, and move the newest time seen.
 
-        `mark` and `newest` are those of `Arrivals`.
+        `mark`, `newest` and `first` are those of `Arrivals`.
         """
         n = key.size
         # Arrays from Arrow are read only, which Numba takes for a type of its own.
         time = np.zeros(n, np.int64) if time is None else np.require(time, requirements="W")
-        if self._stream.time is None or not self._needs_mark():
+        if self._stream.time is None:
             mark = time
         else:
-            mark = np.maximum.accumulate(time) if mark is None else mark
-            if self.newest is not None:
-                mark = np.maximum(mark, self._dtype()(self.newest))
-            if n:
-                self.advance(mark[-1].item())
-            if newest is not None:
-                self.advance(newest)
-            mark = mark - self._span(self._stream.grace)
+            if first is None and n:
+                first = time[0].item()
+            if self._needs_mark():
+                mark = np.maximum.accumulate(time) if mark is None else mark
+                if self.newest is not None:
+                    mark = np.maximum(mark, self.dtype()(self.newest))
+                mark = mark - self._span(self._stream.grace)
+            else:
+                mark = time
+            if self.newest is None:
+                self.first = first
+            for seen in (time.max().item() if n else None, newest):
+                if seen is not None:
+                    self.advance(seen)
         if weight is None:
             weight = np.ones(n, np.int64)
         return Events(key, time, np.empty(n, np.int64), values, weight, arrived, mark)
 
     def advance(self, newest: int | float) -> None:
         """Say that the newest time seen is at least this."""
-        self.newest = newest if self.newest is None else max(self.newest, newest)
+        if self.newest is None:
+            self.first = newest if self.first is None else self.first
+            self.newest = newest
+        self.newest = max(self.newest, newest)
+
+    def due_by(self, newest: int | float | None) -> int | float | None:
+        """Return up to which time deadlines are reached if this is the newest time seen."""
+        return None if newest is None else newest - self._span(self._stream.grace)
 
     def silent_keys(self) -> tuple[Int32s, Array]:
         """Forget the keys that have been silent for `expire_after`; return them, and when."""
         if self._stream.expire_after is None or self.newest is None:
-            return np.empty(0, np.int32), np.empty(0, self._dtype())
+            return np.empty(0, np.int32), np.empty(0, self.dtype())
         known = len(self._keys)
         limit = self._span(self._stream.expire_after)
         last = self._keys.last_time[:known]
@@ -238,7 +258,8 @@ class Admission:
         self.held = Events(*(arrays[f"held.{name}"] for name in COLUMNS))
 
     def _needs_mark(self) -> bool:
-        return self._stream.grace is not None or self._stream.expire_after is not None
+        stream = self._stream
+        return self.marking or stream.grace is not None or stream.expire_after is not None
 
     def _release(self, arrivals: Events) -> Events:
         """Return what is due in time order; hold the rest back."""
@@ -262,9 +283,9 @@ class Admission:
         late = np.zeros(n, np.bool_)
         fresh = np.zeros(n, np.uint8)
         previous = np.full(n, -1, np.int64)
-        expire_after = np.empty(0, self._dtype())
+        expire_after = np.empty(0, self.dtype())
         if self._stream.expire_after is not None:
-            expire_after = np.full(1, self._span(self._stream.expire_after), self._dtype())
+            expire_after = np.full(1, self._span(self._stream.expire_after), self.dtype())
         before = None
         if expire_after.size:
             before = self.last_events(group_key)
@@ -319,7 +340,8 @@ class Admission:
         group_rows(key, group_key, self._counts, start, member)
         return group_key, start, member
 
-    def _dtype(self) -> type[np.int64] | type[np.float64]:
+    def dtype(self) -> type[np.int64] | type[np.float64]:
+        """Return the NumPy type of times."""
         return np.float64 if self.time_type == pa.float64() else np.int64
 
     def _span(self, span: Span | None) -> int | float:

@@ -56,6 +56,8 @@ class Arrivals:
         For a part of a larger batch: the newest time of the good rows up to this one, in all parts.
     newest : int or float, optional
         For a part of a larger batch: the newest time of all good rows in all parts.
+    first : int or float, optional
+        For a part of a larger batch: the time of the first good row in all parts.
     """
 
     key: pa.Array | None
@@ -67,6 +69,7 @@ class Arrivals:
     culprit: Array
     mark: Array | None = None
     newest: int | float | None = None
+    first: int | float | None = None
 
     def __len__(self) -> int:
         return int(self.refused.size)

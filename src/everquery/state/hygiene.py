@@ -1,0 +1,558 @@
+"""Alert hygiene: crossings that must dwell, notices that are throttled, queries that end.
+
+Deadlines follow the rule of expiry (`everquery.state.admission`): one is reached just before the
+first event of its key that comes at or after it, or that arrived when the newest time seen, less
+the grace, was there; without such an event, at the end of the step. So nothing depends on where a
+batch ends. A query's pairs with keys do not know of each other: each notice is taken through its
+own pair's state, and what comes out is put into one order afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.index.arrays import (
+    SKIP_ENTER,
+    SKIP_LEAVE,
+    Array,
+    Bytes,
+    Floats,
+    Int32s,
+    Int64s,
+    Uint64s,
+)
+from everquery.index.jit import kernel, part
+from everquery.state.names import scramble
+from everquery.state.pairs import (
+    CANCELLED,
+    FREE,
+    HELD_BACK,
+    KEY_SHIFT,
+    NOTHING,
+    SLOT_MASK,
+    TOLD,
+    USED,
+    Entries,
+    PairTable,
+    add_pair,
+    end_of_time,
+    find_pair,
+    remove_pair,
+)
+from everquery.state.rules import Rules
+
+# What comes one behind the other at one event: deadlines up to the expiry that it makes known, the
+# expiry, later deadlines, the event.
+DUE, EXPIRY, DUE_LATER, EVENT = range(4)
+BEFORE_EVENTS = -1  # the place of announcements
+
+# What an outcome does to a key.
+OTHER, ENTERS, LEAVES = range(3)
+
+
+class Timeline(NamedTuple):
+    """A step: each key's events and expiries, and how far time is at its end.
+
+    Attributes
+    ----------
+    key, start : the keys of the batch, ascending, and where each one's events begin
+    row : int64, for each event, its place in the order of the batch
+    high : like time, for each event, its time or the newest time (less the grace) at its arrival
+    peak : like time, for each event, the largest `high` of its key so far
+    expiry : like time, for each event, when its key expired before it; empty if none did
+    fresh : uint8, for each event, whether its key expired before it
+    silent_key, silent_time : the keys that expire at the end of the step, ascending, and when
+    limit, never : like time, shape (1,)
+        The newest time less the grace, and the end of time.
+    ranks : int64, shape (3,)
+        Events of all steps before this one; the first rank of events, and of the step's end.
+    """
+
+    key: Int32s
+    start: Int64s
+    row: Int64s
+    high: Array
+    peak: Array
+    expiry: Array
+    fresh: Bytes
+    silent_key: Int32s
+    silent_time: Array
+    limit: Array
+    never: Array
+    ranks: Int64s
+
+
+class Spans(NamedTuple):
+    """What queries ask for, by slot (see `everquery.state.rules`), and outcomes, by code."""
+
+    flags: Bytes
+    dwell: Array
+    throttle: Array
+    end: Array
+    direction: Bytes
+    throttled: Bytes
+
+
+class Notices(NamedTuple):
+    """Notices, in or out, each with the event it is about.
+
+    Attributes
+    ----------
+    slot : int64
+    key : int32
+    code : uint8
+    time : like time
+    seq : int64
+    values : float64, shape (attributes, n)
+    place : int64
+        Which event of the timeline, `BEFORE_EVENTS`, or the number of events for the step's end.
+    stage : uint8
+    """
+
+    slot: Int64s
+    key: Int32s
+    code: Bytes
+    time: Array
+    seq: Int64s
+    values: Floats
+    place: Int64s
+    stage: Bytes
+
+
+class Ranks(NamedTuple):
+    """What notices that are told have besides.
+
+    Attributes
+    ----------
+    rank : int64
+        What orders notices: by key's announcements, events, and keys at the step's end, each with
+        its stages.
+    moment : like time
+        What orders deadlines of one rank; 0 for others, which are ordered by slot alone.
+    held : int64
+        How many notices this one sums up, or 0.
+    """
+
+    rank: Int64s
+    moment: Array
+    held: Int64s
+
+
+@part
+def later(time: Any, span: Any, never: Any) -> Any:  # noqa: ANN401 - numbers of either type
+    """Return a time this much later; never, if 64 bits can't hold it."""
+    moment = time + span
+    return moment if moment >= time else never
+
+
+@part
+def find_key(keys: Int32s, key: int) -> int:
+    """Return the place of a key among ascending ones, or -1."""
+    low = 0
+    top = keys.size
+    while low < top:
+        middle = (low + top) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            top = middle
+    return low if low < keys.size and keys[low] == key else -1
+
+
+@part
+def place_reached(line: Timeline, moment: Any, first: int, begin: int, end: int) -> int:  # noqa: ANN401
+    """Return the first event from `first` on, of a key's from `begin` to `end`, not before a time.
+
+    The number of events if it is reached at the end of the step, and one more if it is not.
+    """
+    at = max(first, begin)
+    if at < end and (at == begin or line.peak[at - 1] < moment):
+        top = end
+        while at < top:
+            middle = (at + top) >> 1
+            if line.peak[middle] < moment:
+                at = middle + 1
+            else:
+                top = middle
+        if at < end:
+            return at
+    else:  # an earlier event was beyond it already, and events out of order may not be
+        while at < end:
+            if line.high[at] >= moment:
+                return at
+            at += 1
+    return line.high.size if moment <= line.limit[0] else line.high.size + 1
+
+
+@part
+def stage_reached(line: Timeline, place: int, key: int, moment: Any) -> int:  # noqa: ANN401
+    """Return whether a deadline comes before or after the expiry at the same place."""
+    if place < line.high.size:
+        if line.expiry.size > 0 and line.fresh[place] != 0 and moment <= line.expiry[place]:
+            return DUE
+    else:
+        at = find_key(line.silent_key, key)
+        if at >= 0 and moment <= line.silent_time[at]:
+            return DUE
+    return DUE_LATER
+
+
+@part
+def group_of(line: Timeline, key: int) -> tuple[int, int]:
+    """Return where a key's events begin and end."""
+    at = find_key(line.key, key)
+    if at < 0:
+        return 0, 0
+    return line.start[at], line.start[at + 1]
+
+
+@part
+def rank_of(line: Timeline, place: int, stage: int, key: int) -> int:
+    """Return what orders a notice among those of a step."""
+    if place < 0:
+        return 4 * key + stage
+    if place < line.high.size:
+        return line.ranks[1] + 4 * line.row[place] + stage
+    return line.ranks[2] + 4 * key + stage
+
+
+@part
+def draft(
+    slot: int, key: int, code: int, time: Any, seq: int, values: Floats, column: int,  # noqa: ANN401
+    held: int, place: int, stage: int, line: Timeline, out: Notices, told: Ranks, n: int,
+) -> None:  # fmt: skip
+    """Write a notice behind those that are told; it is told if their number grows."""
+    out.slot[n] = slot
+    out.key[n] = key
+    out.code[n] = code
+    out.time[n] = time
+    out.seq[n] = seq
+    out.place[n] = place
+    out.stage[n] = stage
+    for a in range(values.shape[0]):
+        out.values[a, n] = values[a, column]
+    told.held[n] = held
+    told.rank[n] = rank_of(line, place, stage, key)
+    told.moment[n] = time if stage == DUE or stage == DUE_LATER else 0
+
+
+@part
+def tell_or_hold(
+    entry: int, opened_at: int, spans: Spans, line: Timeline, entries: Entries, out: Notices,
+    counts: Int64s,
+) -> None:  # fmt: skip
+    """Tell the notice that is drafted, unless its query skips it or its window is open."""
+    n = counts[TOLD]
+    slot = out.slot[n]
+    direction = spans.direction[out.code[n]]
+    flags = spans.flags[slot]
+    if (direction == ENTERS and flags & SKIP_ENTER) or (direction == LEAVES and flags & SKIP_LEAVE):
+        return
+    if slot >= spans.throttle.size or spans.throttle[slot] == 0:
+        counts[TOLD] += 1
+    elif entries.open[entry] == 0:
+        entries.open[entry] = 1
+        entries.held[entry] = 0
+        entries.closes[entry] = later(out.time[n], spans.throttle[slot], line.never[0])
+        entries.opened_at[entry] = opened_at
+        counts[TOLD] += 1
+    else:
+        entries.held[entry] += 1
+        entries.last[entry] = out.code[n]
+        entries.last_seq[entry] = out.seq[n]
+        for a in range(out.values.shape[0]):
+            entries.last_values[a, entry] = out.values[a, n]
+        counts[HELD_BACK] += 1
+
+
+@part
+def set_soonest(entry: int, line: Timeline, entries: Entries) -> None:
+    """Note the earlier of an entry's deadlines."""
+    soonest = line.never[0]
+    if entries.crossing[entry] != NOTHING:
+        soonest = min(soonest, entries.deadline[entry])
+    if entries.open[entry] != 0:
+        soonest = min(soonest, entries.closes[entry])
+    entries.soonest[entry] = soonest
+
+
+@part
+def catch_up(
+    entry: int, place: int, stage: int, spans: Spans, line: Timeline, entries: Entries,
+    out: Notices, told: Ranks, counts: Int64s,
+) -> None:  # fmt: skip
+    """Let everything happen that is due of an entry up to a place and stage."""
+    key = entries.pair[entry] >> KEY_SHIFT
+    slot = entries.pair[entry] & SLOT_MASK
+    begin, end = group_of(line, key)
+    life = spans.end[slot] if slot < spans.end.size else line.never[0]
+    while entries.soonest[entry] < life:
+        due = entries.soonest[entry]
+        # At one time, a window ends before a crossing counts: the next window has it then.
+        closing = entries.open[entry] != 0 and entries.closes[entry] == due
+        since = entries.opened_at[entry] if closing else entries.crossed_at[entry]
+        at = place_reached(line, due, since - line.ranks[0], begin, end)
+        if at > place:
+            break
+        here = stage_reached(line, at, key, due)
+        if at == place and here > stage:
+            break
+        n = counts[TOLD]
+        if not closing:
+            draft(
+                slot, key, entries.crossing[entry], due, entries.crossing_seq[entry],
+                entries.crossing_values, entry, 0, at, here, line, out, told, n,
+            )  # fmt: skip
+            entries.crossing[entry] = NOTHING
+            tell_or_hold(entry, line.ranks[0] + at, spans, line, entries, out, counts)
+        elif entries.held[entry] > 0:
+            draft(
+                slot, key, spans.throttled[entries.last[entry]], due, entries.last_seq[entry],
+                entries.last_values, entry, entries.held[entry], at, here, line, out, told, n,
+            )  # fmt: skip
+            counts[TOLD] += 1
+            entries.held[entry] = 0
+            entries.closes[entry] = later(due, spans.throttle[slot], line.never[0])
+            entries.opened_at[entry] = line.ranks[0] + at
+        else:
+            entries.open[entry] = 0
+        set_soonest(entry, line, entries)
+
+
+@part
+def cross(
+    entry: int, i: int, crossed_at: int, spans: Spans, line: Timeline, notices: Notices,
+    entries: Entries, counts: Int64s,
+) -> None:  # fmt: skip
+    """Let a crossing wait, or undo the one that waits."""
+    direction = spans.direction[notices.code[i]]
+    waiting = entries.crossing[entry]
+    if waiting != NOTHING and spans.direction[waiting] != direction:
+        entries.crossing[entry] = NOTHING
+        counts[CANCELLED] += 2
+        return
+    entries.crossing[entry] = notices.code[i]
+    entries.deadline[entry] = later(
+        notices.time[i], spans.dwell[notices.slot[i]], line.never[0]
+    )
+    entries.crossing_seq[entry] = notices.seq[i]
+    entries.crossed_at[entry] = crossed_at
+    for a in range(notices.values.shape[0]):
+        entries.crossing_values[a, entry] = notices.values[a, i]
+
+
+@kernel
+def fill_peaks(start: Int64s, high: Array, peak: Array) -> None:
+    """Write the largest of each key's numbers so far."""
+    for group in range(start.size - 1):
+        for at in range(start[group], start[group + 1]):
+            peak[at] = high[at]
+            if at > start[group]:
+                peak[at] = max(peak[at], peak[at - 1])
+
+
+@kernel
+def tidy(
+    line: Timeline, spans: Spans, notices: Notices, top: Array, entries: Entries, table: Int32s,
+    free: Int32s, counts: Int64s, out: Notices, told: Ranks,
+) -> None:  # fmt: skip
+    """Take notices, in order, through the state of their pairs; then what the step's end makes due.
+
+    Cost: a search of the pair and of its key a notice, and of a place a deadline that is reached;
+    one comparison an entry.
+
+    Parameters
+    ----------
+    top : like time, shape (1,)
+        No deadline beyond it can be reached in this step.
+    entries, table, free, counts : see `PairTable`; there is room for all pairs of the notices
+    out, told : what is told, as many as ``counts[TOLD]``; there is room for one more than can be
+    """
+    counts[TOLD] = 0
+    size = notices.slot.size
+    i = 0
+    # Notices first, then entries; in one loop, so that what both do is compiled once.
+    while i < size + counts[USED]:
+        place = np.int64(line.high.size)
+        stage = np.int64(EVENT)
+        slot = np.int64(0)
+        dwells = False
+        known = False
+        entry = i - size
+        if i < size:
+            slot = notices.slot[i]
+            place = notices.place[i]
+            stage = np.int64(notices.stage[i])
+            moment = notices.time[i]
+            if stage == EVENT and place >= 0:
+                moment = line.high[place]
+            if slot < spans.end.size and moment >= spans.end[slot]:
+                i += 1
+                continue
+            dwells = slot < spans.dwell.size and spans.dwell[slot] > 0
+            entry = -1
+            if dwells or (slot < spans.throttle.size and spans.throttle[slot] > 0):
+                pair = np.int64(notices.key[i]) << KEY_SHIFT | slot
+                at = find_pair(pair, table, entries.pair)
+                known = table[at] != FREE
+                if known:
+                    entry = np.int64(table[at])
+                else:
+                    entry = np.int64(add_pair(pair, at, table, free, counts, entries.pair))
+                    entries.crossing[entry] = NOTHING
+                    entries.open[entry] = 0
+        elif entries.soonest[entry] > top[0]:
+            i += 1
+            continue
+        if i >= size or known:
+            catch_up(entry, place, stage, spans, line, entries, out, told, counts)
+        if i < size:
+            # An expiry comes before the event that makes it known, so that one may be due there.
+            since = line.ranks[0] + place + (1 if stage == EVENT else 0)
+            if dwells:
+                cross(entry, i, since, spans, line, notices, entries, counts)
+            else:
+                draft(
+                    slot, notices.key[i], notices.code[i], notices.time[i], notices.seq[i],
+                    notices.values, i, 0, place, stage, line, out, told, counts[TOLD],
+                )  # fmt: skip
+                tell_or_hold(entry, since, spans, line, entries, out, counts)
+            if entry >= 0:
+                set_soonest(entry, line, entries)
+        if entry >= 0 and entries.crossing[entry] == NOTHING and entries.open[entry] == 0:
+            entries.soonest[entry] = line.never[0]
+            if entries.pair[entry] != FREE:
+                remove_pair(entry, table, free, counts, entries.pair)
+        i += 1
+
+
+@kernel
+def place_ends(
+    line: Timeline, end: Array, home: Int32s, nobody: int, place: Int64s, stage: Bytes, rank: Int64s
+) -> None:
+    """Find where each of some queries ends; see `place_reached` for where it does not.
+
+    Parameters
+    ----------
+    end, home : when each ends, and the key whose deadline that is, or -1
+    nobody : what stands for the key of those without, behind all keys
+    """
+    for i in range(end.size):
+        key = np.int64(home[i])
+        if key < 0:
+            place[i] = line.high.size if end[i] <= line.limit[0] else line.high.size + 1
+            stage[i] = DUE_LATER
+            key = nobody
+        else:
+            begin, stop = group_of(line, key)
+            place[i] = place_reached(line, end[i], 0, begin, stop)
+            stage[i] = stage_reached(line, place[i], key, end[i])
+        rank[i] = rank_of(line, place[i], np.int64(stage[i]), key)
+
+
+@kernel
+def salt_of_times(times: Uint64s, held: Int64s, out: Uint64s) -> None:
+    """Write what the moment of a notice, and how many it sums up, add to its id."""
+    for i in range(times.size):
+        out[i] = scramble(times[i] ^ scramble(np.uint64(held[i] + 1)))
+
+
+class Hygiene:
+    """The rules of a shard's queries, and what waits because of them."""
+
+    def __init__(self, attributes: int) -> None:
+        self.rules = Rules()
+        self.pairs = PairTable(attributes)
+        self.steps_before = 0  # events of all steps
+
+    @property
+    def active(self) -> bool:
+        """Whether any live query has rules at all."""
+        return self.rules.users > 0
+
+    def set_time_type(
+        self, kind: pa.DataType, dtype: type[np.int64] | type[np.float64]
+    ) -> None:
+        """Fix the type of times, with the first batch."""
+        self.rules.set_time_type(kind, dtype)
+        self.pairs.set_time_type(dtype)
+
+    def drop(self, slots: Int32s) -> None:
+        """Forget queries that end."""
+        if self.active:
+            with_rules = slots[self.rules.drop(slots)]
+            if len(self.pairs) and with_rules.size:
+                self.pairs.forget(with_rules, windows=True)
+
+    def pause(self, slots: Int32s) -> None:
+        """Forget what waits of queries; windows stay open, so that none is told too early."""
+        if len(self.pairs):
+            self.pairs.forget(slots, windows=False)
+
+    def renumber(self, slots: Int32s) -> None:
+        """Give all queries other slots, by their present ones."""
+        self.rules.renumber(slots)
+        if len(self.pairs):
+            self.pairs.renumber(slots)
+
+    def run(
+        self, line: Timeline, notices: Notices, flags: Bytes, outcomes: tuple[Bytes, Bytes], top: Any
+    ) -> tuple[Notices, Ranks]:  # noqa: ANN401 - a number
+        """Take a step's notices through the rules; return what is told, in no order."""
+        pairs, rules = self.pairs, self.rules
+        pairs.make_room(notices.slot.size)
+        dtype = line.high.dtype
+        due = np.count_nonzero(pairs.entries.soonest[: pairs.counts[USED]] <= top)
+        out, told = _room_for(notices.slot.size + 2 * int(due) + 1, len(notices.values), dtype)
+        if notices.slot.size or due:
+            spans = Spans(flags, rules.dwell, rules.throttle, rules.end, *outcomes)
+            tidy(
+                line, spans, notices, np.full(1, top, dtype), pairs.entries, pairs.table, pairs.free,
+                pairs.counts, out, told,
+            )  # fmt: skip
+        else:
+            pairs.counts[TOLD] = 0
+        n = int(pairs.counts[TOLD])
+        self.steps_before += line.high.size
+        return (
+            Notices(*(column[..., :n] for column in out)),
+            Ranks(*(column[:n] for column in told)),
+        )
+
+    def save(self, header: dict[str, Any], arrays: dict[str, Array], kept: Int64s) -> None:
+        """Put rules and state into a snapshot."""
+        header["hygiene"] = self.active
+        if self.active:
+            self.rules.save(arrays, kept)
+            self.pairs.save(arrays, kept)
+
+    def load(
+        self, header: dict[str, Any], arrays: dict[str, Array], kind: pa.DataType | None
+    ) -> None:
+        """Take over rules and state of a snapshot; older ones have none."""
+        if header.get("hygiene"):
+            self.rules.load(arrays, kind)
+            self.pairs.load(arrays)
+
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays."""
+        return self.rules.nbytes() + self.pairs.nbytes()
+
+
+def _room_for(n: int, attributes: int, dtype: Any) -> tuple[Notices, Ranks]:  # noqa: ANN401
+    return (
+        Notices(
+            np.empty(n, np.int64),
+            np.empty(n, np.int32),
+            np.empty(n, np.uint8),
+            np.empty(n, dtype),
+            np.empty(n, np.int64),
+            np.empty((attributes, n)),
+            np.empty(n, np.int64),
+            np.empty(n, np.uint8),
+        ),
+        Ranks(np.empty(n, np.int64), np.empty(n, dtype), np.empty(n, np.int64)),
+    )

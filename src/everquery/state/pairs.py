@@ -1,0 +1,243 @@
+"""What is pending of pairs of a query and a key: an open-addressing table of flat arrays.
+
+A pair has an entry only while something of it waits: a crossing that has not stayed long enough,
+or a window in which notices are held back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.index.jit import kernel, part
+from everquery.state.names import scramble
+
+FREE = -1  # a place of the table, and the pair of an entry, that is not in use
+NOTHING = -1  # the code of no crossing
+KEY_SHIFT = 32
+SLOT_MASK = (1 << KEY_SHIFT) - 1
+
+# Places in `counts`.
+USED, FREED, TOLD, HELD_BACK, CANCELLED = range(5)
+
+
+class Entries(NamedTuple):
+    """What waits, an entry a pair.
+
+    Attributes
+    ----------
+    pair : int64, shape (room,)
+        ``key << 32 | slot``, or `FREE`.
+    soonest : like time, shape (room,)
+        The earlier of both deadlines; the end of time where there is none.
+    crossing : int64, shape (room,)
+        The code of the crossing that has not stayed long enough yet, or `NOTHING`; with its
+        deadline, `seq` and values.
+    open : uint8, shape (room,)
+        1 while a window is open; with its end, and how many notices it holds back.
+    last : int64, shape (room,)
+        The code of the last notice that is held back; with its `seq` and values.
+    crossed_at, opened_at : int64, shape (room,)
+        From which event on the deadline may be reached, counted over all batches.
+    """
+
+    pair: Int64s
+    soonest: Array
+    crossing: Int64s
+    deadline: Array
+    crossing_seq: Int64s
+    crossing_values: Floats
+    crossed_at: Int64s
+    open: Bytes
+    closes: Array
+    held: Int64s
+    last: Int64s
+    last_seq: Int64s
+    last_values: Floats
+    opened_at: Int64s
+
+
+TIMES = ("soonest", "deadline", "closes")
+VALUES = ("crossing_values", "last_values")
+PLACES = ("crossed_at", "opened_at")
+
+
+def end_of_time(dtype: Any) -> Any:  # noqa: ANN401 - a NumPy type, and a number of it
+    """Return the time that is never reached."""
+    return np.inf if dtype == np.float64 else np.iinfo(np.int64).max
+
+
+@part
+def find_pair(pair: int, table: Int32s, pairs: Int64s) -> int:
+    """Return the place in the table of a pair, or the free place where it belongs."""
+    mask = np.uint64(table.size - 1)
+    place = np.int64(scramble(np.uint64(pair)) & mask)
+    while table[place] != FREE and pairs[table[place]] != pair:
+        place = np.int64((np.uint64(place) + np.uint64(1)) & mask)
+    return place
+
+
+@part
+def add_pair(
+    pair: int, place: int, table: Int32s, free: Int32s, counts: Int64s, pairs: Int64s
+) -> int:
+    """Give a pair an entry; there is room for it."""
+    if counts[FREED] > 0:
+        counts[FREED] -= 1
+        entry = int(free[counts[FREED]])
+    else:
+        entry = counts[USED]
+        counts[USED] += 1
+    table[place] = entry
+    pairs[entry] = pair
+    return entry
+
+
+@part
+def remove_pair(entry: int, table: Int32s, free: Int32s, counts: Int64s, pairs: Int64s) -> None:
+    """Give up an entry; entries behind it move up, so that searches need no tombstones."""
+    mask = np.int64(table.size - 1)
+    hole = find_pair(pairs[entry], table, pairs)
+    at = (hole + 1) & mask
+    while table[at] != FREE:
+        ideal = np.int64(scramble(np.uint64(pairs[table[at]])) & np.uint64(mask))
+        if (at - ideal) & mask >= (at - hole) & mask:
+            table[hole] = table[at]
+            hole = at
+        at = (at + 1) & mask
+    table[hole] = FREE
+    pairs[entry] = FREE
+    free[counts[FREED]] = entry
+    counts[FREED] += 1
+
+
+@kernel
+def refill_pairs(table: Int32s, pairs: Int64s, used: int) -> None:
+    """Put all entries into an empty table."""
+    for entry in range(used):
+        if pairs[entry] != FREE:
+            table[find_pair(pairs[entry], table, pairs)] = entry
+
+
+@kernel
+def hush(
+    picked: Int64s, windows: bool, never: Array, entries: Entries, table: Int32s, free: Int32s,
+    counts: Int64s,
+) -> None:  # fmt: skip
+    """Forget crossings and held notices of the picked entries, and with `windows` all of them."""
+    for i in range(picked.size):
+        entry = picked[i]
+        entries.crossing[entry] = NOTHING
+        entries.held[entry] = 0
+        entries.soonest[entry] = entries.closes[entry]
+        if windows or entries.open[entry] == 0:
+            entries.soonest[entry] = never[0]
+            remove_pair(entry, table, free, counts, entries.pair)
+
+
+class PairTable:
+    """All that waits, by pair.
+
+    Attributes
+    ----------
+    entries : Entries
+    table : int32
+        Entries by hash of the pair, `FREE` in free places; a power of two of places.
+    free : int32
+        Entries that were given up.
+    counts : int64
+        Entries ever used, and given up; notices told by the latest step; notices held back and
+        crossings undone so far.
+    """
+
+    def __init__(self, attributes: int) -> None:
+        self.counts: Int64s = np.zeros(5, np.int64)
+        self.table: Int32s = np.full(64, FREE, np.int32)
+        self.free: Int32s = np.zeros(0, np.int32)
+        self.entries = _no_entries(attributes, np.int64)
+
+    def __len__(self) -> int:
+        return int(self.counts[USED] - self.counts[FREED])
+
+    @property
+    def never(self) -> Array:
+        """The time that is never reached, as an array of one."""
+        dtype = self.entries.soonest.dtype
+        return np.full(1, end_of_time(dtype), dtype)
+
+    def set_time_type(self, dtype: Any) -> None:  # noqa: ANN401 - a NumPy type
+        """Fix the type of times; nothing waits yet."""
+        self.entries = _no_entries(len(self.entries.last_values), dtype)
+
+    def make_room(self, more: int) -> None:
+        """Make room for so many pairs more."""
+        needed = len(self) + more
+        if needed > self.entries.pair.size:
+            size = max(needed, 2 * self.entries.pair.size, 64)
+            never = self.never[0]
+            fills = {"pair": FREE, "soonest": never, "crossing": NOTHING}
+            self.entries = Entries(
+                *(
+                    resized(column, size, fills.get(name, 0))
+                    for name, column in self.entries._asdict().items()
+                )
+            )
+            self.free = resized(self.free, size)
+        if 2 * needed > self.table.size:
+            self.table = np.full(1 << (2 * needed - 1).bit_length(), FREE, np.int32)
+            refill_pairs(self.table, self.entries.pair, int(self.counts[USED]))
+
+    def forget(self, slots: Int32s, *, windows: bool) -> None:
+        """Forget what waits of queries; without `windows`, windows stay open, holding nothing."""
+        pairs = self.entries.pair[: self.counts[USED]]
+        picked = np.flatnonzero((pairs != FREE) & np.isin(pairs & SLOT_MASK, slots))
+        if picked.size:
+            hush(picked, windows, self.never, self.entries, self.table, self.free, self.counts)
+
+    def renumber(self, slots: Array) -> None:
+        """Give all queries other slots, by their present ones."""
+        pairs = self.entries.pair
+        used = np.flatnonzero(pairs != FREE)
+        pairs[used] = pairs[used] & ~SLOT_MASK | slots[pairs[used] & SLOT_MASK]
+        self.table[:] = FREE
+        refill_pairs(self.table, pairs, int(self.counts[USED]))
+
+    def save(self, arrays: dict[str, Array], kept: Array) -> None:
+        """Put what waits into a snapshot, with slots as places among those kept."""
+        pairs = self.entries.pair
+        used = np.flatnonzero(pairs != FREE)
+        for name, column in self.entries._asdict().items():
+            if name not in PLACES:
+                arrays[f"pairs.{name}"] = column[..., used]
+        slots = np.searchsorted(kept, pairs[used] & SLOT_MASK)
+        arrays["pairs.pair"] = pairs[used] & ~SLOT_MASK | slots
+        arrays["pairs.counts"] = self.counts[[HELD_BACK, CANCELLED]]
+
+    def load(self, arrays: dict[str, Array]) -> None:
+        """Take over what waited in a snapshot."""
+        pairs = arrays["pairs.pair"]
+        self.set_time_type(arrays["pairs.soonest"].dtype)
+        self.make_room(pairs.size)
+        for name, column in self.entries._asdict().items():
+            if name not in PLACES:
+                column[..., : pairs.size] = arrays[f"pairs.{name}"]
+        self.counts[USED] = pairs.size
+        self.counts[[HELD_BACK, CANCELLED]] = arrays["pairs.counts"]
+        refill_pairs(self.table, self.entries.pair, pairs.size)
+
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays."""
+        return total_bytes(*self.entries, self.table, self.free)
+
+
+def _no_entries(attributes: int, dtype: Any) -> Entries:  # noqa: ANN401 - a NumPy type
+    columns: dict[str, Array] = {}
+    for name in Entries._fields:
+        if name in VALUES:
+            columns[name] = np.zeros((attributes, 0))
+        else:
+            kind = dtype if name in TIMES else np.uint8 if name == "open" else np.int64
+            columns[name] = np.zeros(0, kind)
+    return Entries(**columns)

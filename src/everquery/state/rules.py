@@ -1,0 +1,264 @@
+"""The spans of queries by slot: how long each lives, dwells and holds back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.index.arrays import Array, Bools, Bytes, Int32s, Int64s, resized, total_bytes
+from everquery.queries.spans import SpanColumn, misfit
+from everquery.state.pairs import end_of_time
+
+SPANS = ("ttl", "dwell", "throttle")
+_NONE: Int32s = np.empty(0, np.int32)
+
+
+class Rules:
+    """What queries say of their alerts. Columns are as long as the last slot that needs them.
+
+    Attributes
+    ----------
+    dwell, throttle : like time
+        In units of the time column; 0 where there is none.
+    end : like time
+        When the query ends; the end of time where it does not, or where that is not known yet.
+    home : int32
+        The key whose notices a query's end stands among, or -1.
+    users : int
+        How many live queries have a span at all.
+    """
+
+    def __init__(self) -> None:
+        self._amount: dict[str, Int64s] = {}
+        self._unit: dict[str, Bytes] = {}
+        self.dwell: Array = np.empty(0, np.int64)
+        self.throttle: Array = np.empty(0, np.int64)
+        self.end: Array = np.empty(0, np.int64)
+        self.home: Int32s = _NONE
+        self.users = 0
+        self.next_end: int | float | None = None
+        self._unread: Int32s = _NONE  # in units that are not known yet, or that do not fit
+        self._unbased: Int32s = _NONE  # live from the first event on, which has not come
+
+    # -- queries ------------------------------------------------------------------------------
+
+    def add(self, slots: Int32s, spans: Mapping[str, SpanColumn], home: Int32s) -> Int32s:
+        """Note the spans of new queries; return the slots of those that have some."""
+        given = np.zeros(slots.size, np.bool_)
+        for name, column in spans.items():
+            rows = column.given()
+            given |= rows
+            self._put(name, slots[rows], column.take(rows))
+            if name == "ttl":
+                self.home = _with_room(self.home, slots, -1)
+                self.home[slots[rows]] = home[rows]
+        found: Int32s = slots[given]
+        self.users += found.size
+        self._unread = np.concatenate([self._unread, found])
+        return found
+
+    def _put(self, name: str, slots: Int32s, column: SpanColumn) -> None:
+        amount = self._amount.get(name, np.empty(0, np.int64))
+        unit = self._unit.get(name, np.empty(0, np.uint8))
+        self._amount[name] = amount = _with_room(amount, slots)
+        self._unit[name] = unit = _with_room(unit, slots)
+        amount[slots] = column.amount
+        unit[slots] = column.unit
+
+    def column(self, name: str, slots: Array) -> SpanColumn | None:
+        """Return a span of queries; None if no query has it."""
+        if name not in self._unit:
+            return None
+        short = self._unit[name].size
+        known = np.where(slots < short, slots, 0)
+        column = SpanColumn(self._amount[name][known], self._unit[name][known])
+        column.unit[slots >= short] = 0
+        return column
+
+    def spans(self, slots: Array, names: tuple[str, ...]) -> dict[str, SpanColumn]:
+        """Return those spans that some of the queries have."""
+        columns = {name: self.column(name, slots) for name in names}
+        return {
+            name: column
+            for name, column in columns.items()
+            if column is not None and column.given().any()
+        }
+
+    def drop(self, slots: Int32s) -> Bools:
+        """Forget queries that end; return which of them had spans."""
+        had = self._has_any(slots)
+        self.users -= int(np.count_nonzero(had))
+        for unit in self._unit.values():
+            unit[slots[slots < unit.size]] = 0
+        for name, fill in (("dwell", 0), ("throttle", 0), ("end", end_of_time(self.end.dtype))):
+            column = getattr(self, name)
+            column[slots[slots < column.size]] = fill
+        self._unread = self._unread[self._has_any(self._unread)]
+        self._unbased = self._unbased[self._has_any(self._unbased)]
+        return had
+
+    def _has_any(self, slots: Int32s) -> Bools:
+        any_span = np.zeros(slots.size, np.bool_)
+        for name in self._unit:
+            column = self.column(name, slots)
+            if column is not None:
+                any_span |= column.given()
+        return any_span
+
+    def diverts(self, slots: Int32s) -> Bools:
+        """Tell which queries have more than a life that ends."""
+        kept: Bools = (_taken(self.dwell, slots, 0) > 0) | (_taken(self.throttle, slots, 0) > 0)
+        return kept
+
+    # -- units of time ------------------------------------------------------------------------
+
+    def misfit(self, kind: pa.DataType) -> tuple[int, str] | None:
+        """Return a query whose spans times of this type can't tell, and why; None if all fit."""
+        for name in SPANS:
+            column = self.column(name, self._unread)
+            if column is not None:
+                bad = column.in_units(kind)[1]
+                if bad.any():
+                    row = int(np.argmax(bad))
+                    return int(self._unread[row]), misfit(name, column.span(row), kind)
+        return None
+
+    def set_time_type(self, kind: pa.DataType, dtype: type[np.int64] | type[np.float64]) -> None:
+        """Fix the type of times; nothing has been read yet."""
+        self.dwell = self.dwell.astype(dtype)
+        self.throttle = self.throttle.astype(dtype)
+        self.end = np.full(self.end.size, end_of_time(dtype), dtype)
+        self.read(kind, None)
+
+    def read(self, kind: pa.DataType, now: int | float | None) -> None:
+        """Turn the spans of new queries into units of time, except those that do not fit.
+
+        Parameters
+        ----------
+        now : number or None
+            The newest time seen less the grace: where lives begin.
+        """
+        slots = self._unread
+        bad = np.zeros(slots.size, np.bool_)
+        units = {}
+        for name in SPANS:
+            column = self.column(name, slots)
+            if column is not None:
+                units[name], misfits = column.in_units(kind)
+                bad |= misfits
+        self._unread = slots[bad]
+        for name, values in units.items():
+            rows = ~bad & (values > 0)
+            if name == "ttl":
+                self._unbased = np.concatenate([self._unbased, slots[rows]])
+            elif rows.any():
+                column = _with_room(getattr(self, name), slots)
+                column[slots[rows]] = values[rows]
+                setattr(self, name, column)
+        if now is not None:
+            self.begin(kind, now)
+
+    def begin(self, kind: pa.DataType, now: int | float) -> None:
+        """Let the lives of queries begin that waited for the first event."""
+        slots, self._unbased = self._unbased, _NONE
+        column = self.column("ttl", slots)
+        if column is None or not slots.size:
+            return
+        never = end_of_time(self.end.dtype)
+        self.end = _with_room(self.end, slots, never)
+        ends = column.in_units(kind)[0] + self.end.dtype.type(now)
+        self.end[slots] = np.where(ends < now, never, ends)  # beyond 64 bits
+        self.next_end = min(self.end.min().item(), never)
+
+    @property
+    def waits_for_first_event(self) -> bool:
+        """Whether lives are to begin with the first event."""
+        return self._unbased.size > 0
+
+    def ending(self, limit: int | float) -> Int32s:
+        """Return the queries that end at or before a time."""
+        if self.next_end is None or limit < self.next_end:
+            return _NONE
+        ending = np.flatnonzero(self.end <= limit).astype(np.int32)
+        later = self.end[self.end > limit]
+        self.next_end = later.min().item() if later.size else None
+        return ending
+
+    def still_living(self) -> None:
+        """Look at all ends again: some queries that might have ended did not."""
+        self.next_end = self.end.min().item() if self.end.size else None
+
+    # -- upkeep -------------------------------------------------------------------------------
+
+    def renumber(self, slots: Int32s) -> None:
+        """Give all queries other slots, by their present ones; those dropped have 0."""
+        kept = np.flatnonzero(slots)
+        for columns in (self._amount, self._unit):
+            for name, column in columns.items():
+                columns[name] = _moved(column, kept, slots, 0)  # type: ignore[index]
+        self.dwell = _moved(self.dwell, kept, slots, 0)
+        self.throttle = _moved(self.throttle, kept, slots, 0)
+        self.end = _moved(self.end, kept, slots, end_of_time(self.end.dtype))
+        self.home = _moved(self.home, kept, slots, -1)
+        self._unread = slots[self._unread]
+        self._unbased = slots[self._unbased]
+
+    def save(self, arrays: dict[str, Array], kept: Int64s) -> None:
+        """Put the spans of the kept queries into a snapshot."""
+        for name in self._unit:
+            column = self.column(name, kept)
+            assert column is not None
+            arrays[f"rules.{name}.amount"] = column.amount
+            arrays[f"rules.{name}.unit"] = column.unit
+        places = np.arange(kept.size)
+        never = end_of_time(self.end.dtype)
+        arrays["rules.end"] = _taken(self.end, kept, never)
+        arrays["rules.home"] = _taken(self.home, kept, -1)
+        arrays["rules.unbased"] = places[np.isin(kept, self._unbased)].astype(np.int32)
+
+    def load(self, arrays: dict[str, Array], kind: pa.DataType | None) -> None:
+        """Take over the spans of a snapshot."""
+        for name in SPANS:
+            if f"rules.{name}.unit" in arrays:
+                self._amount[name] = arrays[f"rules.{name}.amount"]
+                self._unit[name] = arrays[f"rules.{name}.unit"]
+        self.end, self.home = arrays["rules.end"], arrays["rules.home"]
+        every = np.arange(self.end.size, dtype=np.int32)
+        self._unread = every[self._has_any(every)]
+        self.users = self._unread.size
+        if kind is not None:
+            self.dwell = self.dwell.astype(self.end.dtype)
+            self.throttle = self.throttle.astype(self.end.dtype)
+            self.read(kind, None)
+        self._unbased = arrays["rules.unbased"]
+        self.still_living()
+
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays."""
+        columns = (*self._amount.values(), *self._unit.values())
+        return total_bytes(*columns, self.dwell, self.throttle, self.end, self.home)
+
+
+def _with_room(column: Array, slots: Int32s, fill: float = 0) -> Array:
+    needed = int(slots.max(initial=-1)) + 1
+    if needed <= column.size:
+        return column
+    return resized(column, max(needed, column.size * 3 // 2), fill)
+
+
+def _taken(column: Array, slots: Array, fill: float) -> Array:
+    taken = np.full(slots.size, fill, column.dtype)
+    known = slots < column.size
+    taken[known] = column[slots[known]]
+    return taken
+
+
+def _moved(column: Array, kept: Int64s, slots: Int32s, fill: float) -> Array:
+    """Return a column in which each kept slot stands at its new place."""
+    if not column.size:
+        return column
+    moved = np.full(kept.size + 1, fill, column.dtype)
+    moved[slots[kept]] = _taken(column, kept, fill)
+    return moved
