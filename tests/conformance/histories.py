@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
+from everquery.errors import UnknownQueryError
 from everquery.testing import BruteForce, Notice, notices_of
 from everquery.testing.strategies import History, as_batch
+
+STEPS = ("process", "advance", "flush", "expire")
 
 
 def steps(history: History, batch_ends: list[int]) -> Iterator[tuple[str, Any]]:
@@ -33,10 +37,14 @@ def play(
     """Return the notices of a history; `restart` turns the runner after a batch into the next."""
     tables = []
     for method, argument in steps(history, batch_ends):
-        if method == "process":
-            tables.append(runner.process(as_batch(argument, history.stream)))
+        if method in STEPS:
+            if method == "process":
+                argument = as_batch(argument, history.stream)
+            tables.append(getattr(runner, method)(*([] if argument is None else [argument])))
             runner = restart(runner)
-        else:
+            continue
+        # A query may have ended by itself, which who drew the history does not know.
+        with contextlib.suppress(UnknownQueryError):
             getattr(runner, method)(argument)
     return pa.concat_tables(tables, promote_options="permissive")
 
@@ -59,7 +67,8 @@ def play_twin(history: History, batch_ends: list[int]) -> tuple[list[Notice], Br
     twin = BruteForce(history.stream)
     notices = []
     for method, argument in steps(history, batch_ends):
-        result = getattr(twin, method)(argument)
-        if method == "process":
-            notices += result
+        if method in STEPS:
+            notices += getattr(twin, method)(*([] if argument is None else [argument]))
+        elif method == "register" or twin.is_live(argument):
+            getattr(twin, method)(argument)
     return notices, twin

@@ -23,6 +23,7 @@ def notices_of(table: pa.Table, stream: Stream) -> list[Notice]:
             reason=row["reason"],
             time=row["time"],
             values=tuple(row[name] for name in stream.attributes),
+            held_back=row["held_back"],
         )
         for row in table.to_pylist()
     ]

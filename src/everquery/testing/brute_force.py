@@ -8,8 +8,9 @@ against them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from everquery.queries import Border, Interval, Query, Range
@@ -31,7 +32,8 @@ class Notice:
     seq: int
     reason: str | None
     time: Any
-    values: tuple[float, ...]
+    values: tuple[float | None, ...]
+    held_back: int | None = None
 
 
 @dataclass
@@ -45,17 +47,32 @@ class _Series:
 
 
 @dataclass
+class _Window:
+    """In which notices of one query and key are held back."""
+
+    end: Any
+    held: list[Notice] = field(default_factory=list)
+
+
+@dataclass
 class _Standing:
     query: Query
     paused: bool = False
     announce: str | None = "registered"
+    end: Any = None
+    pending: dict[Any, tuple[Any, Notice]] = field(default_factory=dict)
+    windows: dict[Any, _Window] = field(default_factory=dict)
+
+    def sees(self, moment: Any) -> bool:  # noqa: ANN401 - a number, or None without time
+        """Tell whether the query still lives then."""
+        return self.end is None or moment is None or moment < self.end
 
 
 @dataclass
 class BruteForce:
     """An engine that asks every query about every event.
 
-    Times are numbers, and so are `grace` and `expire_after` of the stream.
+    Times are numbers, and so are all spans of the stream and of queries.
 
     Attributes
     ----------
@@ -68,18 +85,27 @@ class BruteForce:
     _series: dict[Any, _Series] = field(default_factory=dict)
     _newest: Any = None
     _held: list[tuple[Event, Any]] = field(default_factory=list)
+    _begun: bool = False
+
+    # -- changes ------------------------------------------------------------------------------
 
     def register(self, query: Query) -> None:
         """Register a query."""
-        self._queries[query.id] = _Standing(query)
+        standing = self._queries[query.id] = _Standing(query)
+        if query.ttl is not None and self._newest is not None:
+            standing.end = self._now() + query.ttl
 
     def deregister(self, query_id: str) -> None:
         """End a query."""
         del self._queries[query_id]
 
     def pause(self, query_id: str) -> None:
-        """Let a query emit nothing."""
-        self._queries[query_id].paused = True
+        """Let a query emit nothing; what waits of it is forgotten."""
+        standing = self._queries[query_id]
+        standing.paused = True
+        standing.pending.clear()
+        for window in standing.windows.values():
+            window.held.clear()
 
     def resume(self, query_id: str) -> None:
         """Let a query emit again."""
@@ -88,14 +114,57 @@ class BruteForce:
             standing.paused = False
             standing.announce = "resumed"
 
+    def is_live(self, query_id: str) -> bool:
+        """Tell whether a query lives."""
+        return query_id in self._queries
+
+    # -- steps --------------------------------------------------------------------------------
+
     def process(self, events: Iterable[Event]) -> list[Notice]:
         """Return the notices of a batch."""
+        self._begun = True
         notices = list(self._announce())
         arrivals = [(event, self._arrive(event)) for event in events if self._is_sound(event)]
         for event, mark in self._release(arrivals):
             notices.extend(self._accept(event, mark))
-        notices.extend(self._expire_silent())
+        notices.extend(self._end_of_step())
         return notices
+
+    def advance(self, time: Any) -> list[Notice]:  # noqa: ANN401 - a number
+        """Return the notices of time that has come this far without an event."""
+        if self.stream.time is None or not self._begun:
+            return []
+        self._see(time)
+        return self.process([])
+
+    def flush(self) -> list[Notice]:
+        """Return the notices of all events that are held back."""
+        notices = list(self._announce())
+        held, self._held = self._held, []
+        for event, mark in held:
+            notices.extend(self._accept(event, mark))
+        notices.extend(self._end_of_step())
+        return notices
+
+    def expire(self, key: object) -> list[Notice]:
+        """Return the notices of a key that is forgotten now."""
+        notices = list(self._announce())
+        series = self._series.get(key)
+        if series is not None and series.in_sight:
+            notices.extend(self._expire(key, series, series.time))
+        notices.extend(self._end_of_step(silent=False))
+        return notices
+
+    def _now(self) -> Any:  # noqa: ANN401 - a number
+        return self._newest - (self.stream.grace or 0)
+
+    def _see(self, time: Any) -> None:  # noqa: ANN401 - a number
+        first = self._newest is None
+        self._newest = time if first else max(self._newest, time)
+        if first:
+            for standing in self._queries.values():
+                if standing.query.ttl is not None:
+                    standing.end = self._now() + standing.query.ttl
 
     def _announce(self) -> Iterator[Notice]:
         for key, series in self._series.items():
@@ -106,11 +175,12 @@ class BruteForce:
                     and not standing.paused
                     and isinstance(query, Border)
                     and not query.silent
-                    and "enter" in query.emit
                     and series.in_sight
                     and self._inside(query, key, series.values)
+                    and standing.sees(series.time)
                 ):
-                    yield self._notice(query, "enter", key, series, standing.announce)
+                    notice = self._notice(query, "enter", key, series, standing.announce)
+                    yield from self._happen(standing, notice)
         for standing in self._queries.values():
             standing.announce = None
 
@@ -123,9 +193,8 @@ class BruteForce:
     def _arrive(self, event: Event) -> Any:  # noqa: ANN401 - a number, or None without time
         if self.stream.time is None:
             return None
-        time = event[self.stream.time]
-        self._newest = time if self._newest is None else max(self._newest, time)
-        return self._newest - (self.stream.grace or 0)
+        self._see(event[self.stream.time])
+        return self._now()
 
     def _release(self, arrivals: list[tuple[Event, Any]]) -> list[tuple[Event, Any]]:
         column = self.stream.time
@@ -134,7 +203,7 @@ class BruteForce:
         waiting = sorted(self._held + arrivals, key=lambda pair: pair[0][column])
         if self.stream.grace is None or self._newest is None:
             return waiting
-        limit = self._newest - self.stream.grace
+        limit = self._now()
         self._held = [pair for pair in waiting if pair[0][column] > limit]
         return [pair for pair in waiting if pair[0][column] <= limit]
 
@@ -145,46 +214,151 @@ class BruteForce:
         if time is not None and series.seq and time < series.time:
             self.refused.append((event, "late"))
             return
-        limit = self.stream.expire_after
-        if limit is not None and series.in_sight and max(time, mark) >= series.time + limit:
-            yield from self._expire(key, series)
+        moment = None
+        if time is not None:
+            moment = max(time, mark)
+            yield from self._let_pass(key, moment)
         values = tuple(float(event[name]) for name in self.stream.attributes)
         before = series.values if series.in_sight else None
         series.seq, series.time, series.values, series.in_sight = series.seq + 1, time, values, True
         for standing in self._queries.values():
-            if not standing.paused:
-                yield from self._answer(standing.query, key, series, before)
+            if not standing.paused and standing.sees(moment):
+                yield from self._answer(standing, key, series, before)
 
     def _answer(
-        self, query: Query, key: object, series: _Series, before: tuple[float, ...] | None
+        self,
+        standing: _Standing,
+        key: object,
+        series: _Series,
+        before: tuple[float, ...] | None,
     ) -> Iterator[Notice]:
+        query = standing.query
         inside = self._inside(query, key, series.values)
         if isinstance(query, Range):
             if inside:
-                yield self._notice(query, "match", key, series, None)
+                notice = self._notice(query, "match", key, series, None)
+                yield from self._happen(standing, notice)
         elif isinstance(query, Border):
             was_inside = before is not None and self._inside(query, key, before)
-            told = "enter" if inside else "leave"
-            if inside != was_inside and told in query.emit:
-                yield self._notice(query, told, key, series, None)
+            if inside != was_inside:
+                event = "enter" if inside else "leave"
+                notice = self._notice(query, event, key, series, None)
+                yield from self._happen(standing, notice)
 
-    def _expire_silent(self) -> Iterator[Notice]:
-        limit = self.stream.expire_after
-        if limit is None or self._newest is None:
+    def _end_of_step(self, *, silent: bool = True) -> Iterator[Notice]:
+        if self._newest is None:
             return
-        for key, series in self._series.items():
-            if series.in_sight and series.time + limit <= self._newest - (self.stream.grace or 0):
-                yield from self._expire(key, series)
+        homes = {standing.query.key for standing in self._queries.values()} - {None}
+        for key in list(dict.fromkeys([*self._series, *sorted(homes)])):
+            yield from self._let_pass(key, self._now(), expiring=silent)
+        if self.stream.key is None:
+            yield from self._let_pass(None, self._now(), expiring=silent)
+            return
+        ending = [
+            standing
+            for standing in self._queries.values()
+            if standing.query.key is None and not standing.sees(self._now())
+        ]
+        for standing in sorted(ending, key=lambda standing: standing.end):
+            yield self._end(standing, None)
 
-    def _expire(self, key: object, series: _Series) -> Iterator[Notice]:
+    # -- the time of a key ----------------------------------------------------------------------
+
+    def _let_pass(
+        self,
+        key: object,
+        until: Any,  # noqa: ANN401 - a number
+        *,
+        expiring: bool = True,
+    ) -> Iterator[Notice]:
+        """Let a key's time come to `until`: deadlines and expiry, one after the other."""
+        while True:
+            deadlines = sorted(self._deadlines(key), key=lambda deadline: deadline[:3])
+            due = deadlines[0] if deadlines and deadlines[0][0] <= until else None
+            series = self._series.get(key)
+            limit = self.stream.expire_after
+            if limit is not None and expiring and series is not None and series.in_sight:
+                expiry = series.time + limit
+                if expiry <= until and (due is None or due[0] > expiry):
+                    yield from self._expire(key, series, expiry)
+                    continue
+            if due is None:
+                return
+            yield from due[3]()
+
+    def _deadlines(
+        self, key: object
+    ) -> Iterator[tuple[Any, int, int, Callable[[], Iterable[Notice]]]]:
+        """Yield a key's deadlines: when, the query's number, what comes first, what it does."""
+        for number, standing in enumerate(self._queries.values()):
+            if key in standing.windows and standing.sees(standing.windows[key].end):
+                close = partial(self._close, standing, key)
+                yield standing.windows[key].end, number, 0, close
+            if key in standing.pending and standing.sees(standing.pending[key][0]):
+                count = partial(self._count, standing, key)
+                yield standing.pending[key][0], number, 1, count
+            at_home = self.stream.key is None or standing.query.key is not None
+            if standing.end is not None and at_home and standing.query.key == key:
+                yield standing.end, number, 2, partial(self._end_at_home, standing, key)
+
+    def _happen(self, standing: _Standing, notice: Notice) -> Iterator[Notice]:
+        """Let a crossing dwell, if its query asks for that."""
+        query = standing.query
+        dwell = query.dwell if isinstance(query, Border) else None
+        if dwell is None:
+            yield from self._tell(standing, notice)
+        elif notice.key in standing.pending:
+            # Not told, since its deadline is ahead: so it is the opposite that comes too early.
+            assert standing.pending.pop(notice.key)[1].event != notice.event
+        else:
+            standing.pending[notice.key] = notice.time + dwell, notice
+
+    def _count(self, standing: _Standing, key: object) -> Iterator[Notice]:
+        deadline, notice = standing.pending.pop(key)
+        yield from self._tell(standing, replace(notice, time=deadline))
+
+    def _tell(self, standing: _Standing, notice: Notice) -> Iterator[Notice]:
+        """Tell a notice that counts, or hold it back."""
+        query = standing.query
+        if isinstance(query, Border) and notice.event not in query.emit:
+            return
+        if notice.key in standing.windows:
+            standing.windows[notice.key].held.append(notice)
+            return
+        if query.throttle is not None:
+            standing.windows[notice.key] = _Window(notice.time + query.throttle)
+        yield notice
+
+    def _close(self, standing: _Standing, key: object) -> Iterator[Notice]:
+        window = standing.windows.pop(key)
+        if window.held:
+            standing.windows[key] = _Window(window.end + standing.query.throttle)
+            yield replace(
+                window.held[-1],
+                time=window.end,
+                reason="throttled",
+                held_back=len(window.held),
+            )
+
+    def _end_at_home(self, standing: _Standing, key: object) -> list[Notice]:
+        return [self._end(standing, key)]
+
+    def _end(self, standing: _Standing, key: object) -> Notice:
+        del self._queries[standing.query.id]
+        nothing = (None,) * len(self.stream.attributes)
+        return Notice(standing.query.id, "end", key, -1, "ttl", standing.end, nothing)
+
+    def _expire(self, key: object, series: _Series, when: Any) -> Iterator[Notice]:  # noqa: ANN401
         series.in_sight = False
-        ended = _Series(series.seq, series.time + self.stream.expire_after, series.values)
+        ended = _Series(series.seq, when, series.values)
         for standing in self._queries.values():
             query = standing.query
             inside = self._inside(query, key, series.values)
-            telling = isinstance(query, Border) and not standing.paused and "leave" in query.emit
+            telling = isinstance(query, Border) and not standing.paused and standing.sees(when)
             if telling and inside:
-                yield self._notice(query, "leave", key, ended, "expired")
+                yield from self._happen(
+                    standing, self._notice(query, "leave", key, ended, "expired")
+                )
 
     def _inside(self, query: Query, key: object, values: tuple[float, ...]) -> bool:
         if query.key is not None and query.key != key:

@@ -57,11 +57,18 @@ def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrate
     """Return queries of a kind that fit a stream."""
     box = st.dictionaries(st.sampled_from(list(stream.attributes)), intervals())
     key = st.none() | st.sampled_from(KEYS) if stream.key else st.none()
+    spans = {name: st.none() for name in kind.spans}
+    if stream.time:
+        spans = {name: st.none() | st.integers(1, 6) for name in kind.spans}
+        spans["ttl"] = st.none() | st.integers(1, 20)
     if kind is Border:
         emit = st.sampled_from([("enter", "leave"), ("enter", "leave"), ("enter",), ("leave",)])
-        return st.builds(Border, st.just(query_id), box, key=key, silent=st.booleans(), emit=emit)
+        silent = st.booleans()
+        return st.builds(
+            Border, st.just(query_id), box, key=key, silent=silent, emit=emit, **spans
+        )
     if kind is Range:
-        return st.builds(Range, st.just(query_id), box, key=key)
+        return st.builds(Range, st.just(query_id), box, key=key, **spans)
     raise NotImplementedError(f"say here how to draw a {kind.__name__}")
 
 
@@ -113,6 +120,7 @@ class History:
     events : list of events
     changes : dict from position to changes
         What happens before the event at that position: pairs of a method's name and its argument.
+        Some are steps of their own, with notices: ``advance``, ``flush`` and ``expire``.
     """
 
     stream: Stream
@@ -142,7 +150,14 @@ def _change(
 ) -> tuple[str, Any]:
     """Return a change that is valid now; `live` says of each live query whether it is paused."""
     free = [name for name in "pqrstuvw" if name not in live]
-    what = draw(st.sampled_from(["register", "register", "deregister", "pause", "resume"]))
+    changes = ["register", "register", "deregister", "pause", "resume"]
+    what = draw(st.sampled_from([*changes, *changes, "advance", "flush", "expire"]))
+    if what == "advance":
+        return what, draw(st.integers(0, 40))
+    if what == "flush":
+        return what, None
+    if what == "expire":
+        return what, draw(st.sampled_from(KEYS))
     if (what == "register" or not live) and free:
         name = draw(st.sampled_from(free))
         live[name] = False
