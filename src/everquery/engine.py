@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date, datetime
@@ -17,13 +19,15 @@ from everquery.errors import (
     InvalidBatchError,
     InvalidQueryError,
     InvalidStreamError,
+    QuotaError,
     RegistryBehindError,
     RegistryError,
     UnknownQueryError,
     UnknownStreamError,
 )
+from everquery.index.arrays import Bools
 from everquery.kinds import KINDS
-from everquery.listing import list_queries
+from everquery.listing import filtered, list_queries
 from everquery.memory import release_freed_memory
 from everquery.queries import Query
 from everquery.queries.changes import (
@@ -34,7 +38,7 @@ from everquery.queries.changes import (
     RegisterBlocks,
     Resume,
 )
-from everquery.queries.spec import Key
+from everquery.queries.spec import LONGEST_ID, Key, bad_text
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
 from everquery.registry import Registry
@@ -42,7 +46,7 @@ from everquery.results import Explanation, Registered
 from everquery.shard import DueMerge, Shard
 from everquery.state.names import repeated
 from everquery.statements import execute
-from everquery.stream import Stream
+from everquery.stream import OWNER_COLUMNS, Stream
 
 BULK = 100_000  # rows of a table after which freed memory is given back
 
@@ -64,6 +68,10 @@ class Engine:
     lazy : bool
         Index queries in front of the first batch, and not as soon as they are registered or read:
         for programs that only change the query set.
+    labels : bool
+        Whether notices tell the owner and the labels (JSON) of their queries.
+    read_only : bool
+        Follow the registry, and never write to it: not even that a query ended by its ``ttl``.
 
     Examples
     --------
@@ -83,6 +91,8 @@ class Engine:
         *,
         registry: str | Registry | None = None,
         lazy: bool = False,
+        labels: bool = False,
+        read_only: bool = False,
     ) -> None:
         self._lazy = lazy
         self._registry = open_registry(registry) if isinstance(registry, str) else registry
@@ -94,7 +104,11 @@ class Engine:
             self._stream = self._registry.stream(stream)
         else:
             raise InvalidStreamError(f"{stream!r} is no stream; without a registry give a Stream")
-        self._shard = Shard(self._stream)
+        if labels:
+            _check_label_columns(self._stream)
+        self._labelled = labels
+        self._read_only = read_only
+        self._shard = Shard(self._stream, labelled=labels)
         self._position = 0
         self._lock = RLock()
         self._merger: ThreadPoolExecutor | None = None
@@ -147,7 +161,7 @@ class Engine:
             before = self._position
             if self._registry.head(self._stream.name) > before:
                 for entry in self._registry.read(self._stream, before):
-                    self._shard.apply(entry.change)
+                    self._shard.apply(entry.change, following=True)
                     self._position = entry.position + entry.count
                 if not self._lazy:
                     self._shard.settle()
@@ -158,8 +172,10 @@ class Engine:
         if self._registry is None:
             return
         with self._lock:
+            self._check_writable()
             while True:
                 self.refresh()
+                self._report_ended()
                 blocks = tuple(block.in_order() for block, _ in self._shard.blocks())
                 changes: list[Change] = [RegisterBlocks(blocks), Pause(self._shard.paused_ids())]
                 try:
@@ -194,7 +210,9 @@ class Engine:
         table : pyarrow.Table
             ``id``; ``key`` (optional, null for none); ``<attribute>_lo`` and ``<attribute>_hi`` for
             each attribute (null for no limit); ``closed`` (optional: left, right, both, neither);
-            ``silent`` (optional, for borders).
+            ``owner``, ``labels`` (a JSON object), ``ttl``, ``throttle`` (optional; spans are
+            numbers in the unit of the time column, or durations); ``silent``, ``dwell`` (optional,
+            for borders).
         kind : str
             ``range`` or ``border``.
         on_error : {"raise", "skip"}
@@ -204,6 +222,8 @@ class Engine:
         ------
         InvalidTableError
             If rows are bad (its ``errors`` lists them all), or a column is.
+        QuotaError
+            If an owner has no room for its rows; when they may be skipped, they are bad rows.
         """
         if kind not in KINDS:
             raise InvalidQueryError(f"kind is {kind!r}; it takes one of {', '.join(KINDS)}")
@@ -217,6 +237,8 @@ class Engine:
                 self._stream,
                 already_live=self._shard.live,
                 repeated=repeated,
+                beyond_quota=self._beyond_quota if on_error == "skip" else _no_quota,
+                time_type=self._shard.admission.time_type,
             )
             if on_error == "raise":
                 checked.raise_errors()
@@ -263,15 +285,122 @@ class Engine:
             shown = execute(self, self._registry, statement)
         return shown
 
-    def queries(self) -> pa.Table:
-        """Return all live queries in order of registration.
+    def queries(
+        self,
+        *,
+        like: str | None = None,
+        owner: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        kind: str | None = None,
+    ) -> pa.Table:
+        """Return live queries in order of registration: all, or those that all filters hold for.
 
         Columns: id, kind, key, emit (the events that it tells of: ``enter,leave``), state (``live``
-        or ``paused``), owner, labels, the kinds' options, and for each attribute its half-open
-        range, null where there is no limit.
+        or ``paused``), owner, labels (a JSON object), the kinds' options, ttl, dwell and throttle
+        as SQL writes them, and for each attribute its half-open range, null where there is no
+        limit.
+
+        Parameters
+        ----------
+        like : str, optional
+            A pattern for the id: ``%`` is anything, ``_`` one character.
+        owner, kind : str, optional
+        labels : mapping, optional
+            Labels that a query has, perhaps among others.
         """
         with self._lock:
-            return list_queries(self._shard)
+            table = list_queries(self._shard)
+        return filtered(table, like=like, owner=owner, labels=labels, kind=kind)
+
+    # -- quotas -------------------------------------------------------------------------------
+
+    def set_quota(self, owner: str | None, limit: int | None) -> None:
+        """Say how many live queries an owner may have.
+
+        Parameters
+        ----------
+        owner : str or None
+            None is the default, for all owners without a quota of their own.
+        limit : int or None
+            None removes the quota. Queries that are live already stay.
+
+        Examples
+        --------
+        >>> import everquery as eq
+        >>> engine = eq.Engine(eq.Stream("trades", attributes=["price"]))
+        >>> engine.set_quota("ann", 1)
+        >>> engine.register(eq.Range("a", {"price": (0, 10)}, owner="ann"))
+        >>> engine.register(eq.Range("b", {"price": (0, 10)}, owner="ann"))
+        Traceback (most recent call last):
+        everquery.errors.QuotaError: owner 'ann' has 1 live queries and a quota of 1, ...
+        """
+        reason = None if owner is None else bad_text(owner, "owner", LONGEST_ID)
+        if reason:
+            raise InvalidQueryError(reason)
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+            raise InvalidQueryError(f"a quota is a number of queries, or None; got {limit!r}")
+        if limit is not None and not 0 <= limit < 2**63:
+            raise InvalidQueryError(f"a quota is 0 or more; got {limit!r}")
+        with self._lock:
+            if self._registry is not None:
+                self._check_writable()
+                self._registry.set_quota(self._stream.name, owner, limit)
+            elif limit is None:
+                self._shard.quotas.pop(owner, None)
+            else:
+                self._shard.quotas[owner] = limit
+
+    def quotas(self) -> dict[str | None, int]:
+        """Return how many live queries each owner may have; None is the default for all others."""
+        if self._registry is not None:
+            return self._registry.quotas(self._stream.name)
+        with self._lock:
+            return dict(self._shard.quotas)
+
+    def live_of(self, owner: str) -> int:
+        """Return how many live queries an owner has."""
+        with self._lock:
+            return self._shard.live_of(owner)
+
+    def _check_quota(self, change: Change) -> None:
+        """Raise if a change would give an owner more queries than its quota."""
+        wanted = _owners_of(change)
+        quotas = self.quotas() if wanted else {}
+        if not quotas:
+            return
+        for owner, more in wanted.items():
+            limit = quotas.get(owner, quotas.get(None))
+            live = self._shard.live_of(owner)
+            if limit is not None and live + more > limit:
+                raise QuotaError(owner, limit, live, more)
+
+    def _beyond_quota(self, owners: pa.Array | None, good: Bools) -> dict[str, Bools]:
+        """Return which good rows of a table their owners' quotas have no room for, by reason."""
+        quotas = self.quotas()
+        if owners is None or not quotas:
+            return {}
+        distinct = owners.dictionary_encode()
+        names = distinct.dictionary.to_pylist()
+        limits = [quotas.get(name, quotas.get(None)) for name in names]
+        room = np.array(
+            [
+                np.iinfo(np.int64).max if limit is None else limit - self._shard.live_of(name)
+                for name, limit in zip(names, limits, strict=True)
+            ],
+            np.int64,
+        )
+        codes = np.asarray(distinct.indices.fill_null(-1))
+        rows = np.flatnonzero(good & (codes >= 0))
+        rows = rows[np.argsort(codes[rows], kind="stable")]
+        first = np.searchsorted(codes[rows], np.arange(len(names)))
+        beyond = rows[np.arange(rows.size) - first[codes[rows]] >= room[codes[rows]]]
+        reasons = {}
+        for limit in {limits[code] for code in np.unique(codes[beyond])}:
+            of_limit = np.array([each == limit for each in limits])
+            mask = np.zeros(good.size, np.bool_)
+            mask[beyond[of_limit[codes[beyond]]]] = True
+            reasons[f"its owner has a quota of {limit:,} live queries, and no room for it"] = mask
+        return reasons
 
     def explain(self, query_id: str) -> Explanation:
         """Return how a query is evaluated, and what it is expected to cost."""
@@ -296,7 +425,7 @@ class Engine:
             self.refresh()
             self._install_merged()
             self._shard.compact()
-            notices = self._shard.process(batch)
+            notices = self._stepped(self._shard.process(batch))
             self._start_merge()
             return notices
 
@@ -315,12 +444,12 @@ class Engine:
             kind = self._shard.admission.time_type
             if kind is None:
                 return self._shard.schema().empty_table()
-            return self._shard.advance(_in_units(time, kind))
+            return self._stepped(self._shard.advance(_in_units(time, kind)))
 
     def flush(self) -> pa.Table:
         """Let out all events that the grace holds back, as at the end of a stream."""
         with self._lock:
-            return self._shard.flush()
+            return self._stepped(self._shard.flush())
 
     def expire(self, keys: Key | Iterable[Key]) -> pa.Table:
         """Forget keys now, and return their leaves (reason ``expired``)."""
@@ -331,7 +460,13 @@ class Engine:
         wanted = [key for key in wanted if isinstance(key, str) or -(2**63) <= key < 2**63]
         with self._lock:
             numbers = {self._shard.keys.find(key) for key in wanted} - {-1}
-            return self._shard.expire(np.array(sorted(numbers), np.int32))
+            return self._stepped(self._shard.expire(np.array(sorted(numbers), np.int32)))
+
+    def _stepped(self, notices: pa.Table) -> pa.Table:
+        """Tell the registry which queries have ended; if it does not answer, a step later."""
+        with contextlib.suppress(RegistryError):
+            self._report_ended()
+        return notices
 
     # -- what it knows ------------------------------------------------------------------------
 
@@ -355,11 +490,15 @@ class Engine:
                     "catalog": shard.catalog.nbytes(),
                     "query ids": shard.catalog.names.name_bytes(),
                     "keys": shard.keys.nbytes(),
+                    "hygiene": shard.hygiene.nbytes(),
                 },
                 "failed_merges": self._failed_merges,
                 "events": shard.events,
                 "held": 0 if shard.admission.held is None else len(shard.admission.held),
                 "notices": shard.notices,
+                "throttled": shard.hygiene.throttled,
+                "undone": shard.hygiene.undone,
+                "waiting": len(shard.hygiene.pairs),
                 "dead_letters": sum(by_reason.values()),
                 "dead_letters_by_reason": by_reason,
             }
@@ -371,7 +510,7 @@ class Engine:
 
     def restore(self, snapshot: bytes) -> None:
         """Become the engine that a snapshot was taken of; on an error, stay as it is."""
-        restored, position = Shard.restore(self._stream, snapshot)
+        restored, position = Shard.restore(self._stream, snapshot, labelled=self._labelled)
         with self._lock:
             self._merging = None
             self._shard = restored
@@ -390,11 +529,15 @@ class Engine:
     def _apply(self, change: Change) -> None:
         with self._lock:
             if self._registry is None:
+                self._check_quota(change)
                 self._shard.apply(change)
                 return
+            self._check_writable()
+            self._report_ended()
             while True:
                 try:
                     self._shard.check(change)
+                    self._check_quota(change)
                 except (InvalidQueryError, UnknownQueryError):
                     if not self.refresh():  # so it is not because we are behind
                         raise
@@ -407,6 +550,26 @@ class Engine:
                 self._shard.apply(change)
                 self._position = end
                 return
+
+    def _check_writable(self) -> None:
+        if self._read_only and self._registry is not None:
+            raise RegistryError("this engine only reads its registry; open one without read_only")
+
+    def _report_ended(self) -> None:
+        """Write into the registry that queries have ended by themselves."""
+        if self._registry is None:
+            self._shard.ended.clear()
+        if self._registry is None or self._read_only:
+            return
+        while self._shard.ended:
+            ended = pa.array(sorted(self._shard.ended), pa.string())
+            try:
+                end = self._registry.append(self._stream, Deregister(ended), head=self._position)
+            except RegistryBehindError:
+                self._catch_up()  # another engine may have been first: then there is nothing to do
+                continue
+            self._shard.ended.clear()
+            self._position = end
 
     def _catch_up(self) -> None:
         """Read what another writer wrote; raise if nobody did."""
@@ -444,10 +607,17 @@ def open_registry(url: str) -> Registry:
     return Registry(url, {name: kind.spec for name, kind in KINDS.items()})
 
 
-def open_engine(url: str, stream: str | None = None, *, lazy: bool = False) -> Engine:
+def open_engine(
+    url: str,
+    stream: str | None = None,
+    *,
+    lazy: bool = False,
+    labels: bool = False,
+    read_only: bool = False,
+) -> Engine:
     """Return an engine on a registry that exists; the stream's name is needed if it has several.
 
-    See `Engine` for `lazy`.
+    `lazy`, `labels` and `read_only` are those of `Engine`.
 
     Examples
     --------
@@ -457,7 +627,40 @@ def open_engine(url: str, stream: str | None = None, *, lazy: bool = False) -> E
     't'
     """
     registry = open_registry(url)
-    return Engine(registry.stream(stream), registry=registry, lazy=lazy)
+    return Engine(
+        registry.stream(stream),
+        registry=registry,
+        lazy=lazy,
+        labels=labels,
+        read_only=read_only,
+    )
+
+
+def _check_label_columns(stream: Stream) -> None:
+    for name in OWNER_COLUMNS:
+        if name in stream.attributes:
+            raise InvalidStreamError(
+                f"stream {stream.name!r}: attribute {name!r} has the name of a notice column;"
+                " rename it in the events, or do without labels"
+            )
+
+
+def _owners_of(change: Change) -> Counter[str]:
+    """Return how many queries a change begins for each owner."""
+    owners: Counter[str] = Counter()
+    match change:
+        case Register():
+            owners.update(query.owner for query in change.queries if query.owner is not None)
+        case RegisterBlocks():
+            for block in change.blocks:
+                if block.owner is not None:
+                    for pair in block.owner.drop_null().value_counts().to_pylist():
+                        owners[pair["values"]] += pair["counts"]
+    return owners
+
+
+def _no_quota(owners: pa.Array | None, good: Bools) -> dict[str, Bools]:
+    return {}
 
 
 def _in_units(time: int | float | date | datetime, kind: pa.DataType) -> int | float:

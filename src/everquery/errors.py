@@ -6,6 +6,7 @@
     ├── InvalidStreamError      (ValueError)  a stream definition that can't be
     ├── InvalidQueryError       (ValueError)  a query that can't be, or not on this stream
     │   ├── DuplicateQueryError               an id that is live already
+    │   ├── QuotaError                        more live queries than their owner may have
     │   └── InvalidTableError                 a table of queries with bad rows; see ``errors``
     ├── InvalidSqlError         (ValueError)  SQL that can't be read (in everquery.queries.sql)
     ├── UnknownQueryError       (KeyError)    no live query has this id
@@ -44,6 +45,26 @@ class InvalidQueryError(EverqueryError, ValueError):
 
 class DuplicateQueryError(InvalidQueryError):
     """A query with this id is live already."""
+
+
+class QuotaError(InvalidQueryError):
+    """An owner would have more live queries than its quota.
+
+    Attributes
+    ----------
+    owner : str
+    limit, live : int
+        How many the owner may have, and has.
+    """
+
+    def __init__(self, owner: str, limit: int, live: int, more: int) -> None:
+        super().__init__(
+            f"owner {owner!r} has {live:,} live queries and a quota of {limit:,}, so {more:,} more"
+            " can't be; deregister some, or raise the quota. Nothing is registered"
+        )
+        self.owner = owner
+        self.limit = limit
+        self.live = live
 
 
 class InvalidTableError(InvalidQueryError):

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from everquery.index.arrays import OPTION_FLAGS, PAUSED
 from everquery.kinds import KINDS
 from everquery.queries.block import QueryBlock
+from everquery.queries.spans import SpanColumn
+from everquery.queries.sql.literals import print_span
 from everquery.shard import Shard
+from everquery.state.rules import SPANS
+
+_TEXTS = ("id", "kind", "key", "emit", "state", "owner", "labels")
 
 SKIP = "skip_"  # and an event: the option that a query does not tell of it
 _SHOWN = [name for name in OPTION_FLAGS if not name.startswith(SKIP)]
@@ -33,6 +41,7 @@ def list_queries(shard: Shard) -> pa.Table:
             "owner": pa.nulls(n, pa.string()) if block.owner is None else block.owner,
             "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
             **{name: pa.nulls(n, pa.bool_()) for name in _SHOWN},
+            **{name: _spans(block, name) for name in SPANS},
         }
         options = {name: values for name, values in block.options.items() if name in _SHOWN}
         columns.update({name: pa.array(values) for name, values in options.items()})
@@ -46,10 +55,14 @@ def list_queries(shard: Shard) -> pa.Table:
         parts.append(pa.table(columns))
     if not parts:
         names = [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
-        texts = ("id", "kind", "key", "emit", "state", "owner", "labels")
-        text = [(name, pa.string()) for name in texts]
-        ranges = [(name, pa.float64()) for name in names]
-        return pa.schema([*text, *((name, pa.bool_()) for name in _SHOWN), *ranges]).empty_table()
+        return pa.schema(
+            [
+                *((name, pa.string()) for name in _TEXTS),
+                *((name, pa.bool_()) for name in _SHOWN),
+                *((name, pa.string()) for name in SPANS),
+                *((name, pa.float64()) for name in names),
+            ]
+        ).empty_table()
     if shard.keys.type == pa.int64():
         parts = [_with_integer_keys(part) for part in parts]
     return pa.concat_tables(parts).sort_by("slot").drop_columns("slot")
@@ -72,3 +85,43 @@ def _emitted(block: QueryBlock) -> pa.Array:
 def _with_integer_keys(part: pa.Table) -> pa.Table:
     place = part.schema.get_field_index("key")
     return part.set_column(place, "key", part.column("key").cast(pa.int64()))
+
+
+def _spans(block: QueryBlock, name: str) -> pa.Array:
+    """Return a span of queries as SQL writes it; each distinct one is written once."""
+    column = block.spans.get(name)
+    if column is None:
+        return pa.nulls(len(block), pa.string())
+    pairs, places = np.unique(
+        np.stack([column.amount, column.unit.astype(np.int64)]), axis=1, return_inverse=True
+    )
+    distinct = SpanColumn(pairs[0], pairs[1].astype(np.uint8))
+    spans = (distinct.span(row) for row in range(distinct.amount.size))
+    texts = [None if span is None else print_span(span) for span in spans]
+    return pa.array(texts, pa.string()).take(pa.array(places.ravel()))
+
+
+def filtered(
+    table: pa.Table,
+    *,
+    like: str | None = None,
+    owner: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    kind: str | None = None,
+) -> pa.Table:
+    """Return the queries of a listing that all of these hold for."""
+    if like is not None:
+        table = table.filter(pc.match_like(table["id"], like))
+    for name, wanted in (("owner", owner), ("kind", kind)):
+        if wanted is not None:
+            table = table.filter(pc.equal(table[name], wanted))
+    return table.filter(_has_labels(table["labels"], labels)) if labels else table
+
+
+def _has_labels(column: pa.ChunkedArray, wanted: Mapping[str, str]) -> pa.Array:
+    """Tell which labels (JSON) include the wanted ones; each distinct text is read once."""
+    distinct = column.combine_chunks().dictionary_encode()
+    if isinstance(distinct, pa.ChunkedArray):
+        distinct = distinct.combine_chunks()
+    fits = [wanted.items() <= json.loads(text).items() for text in distinct.dictionary.to_pylist()]
+    return pa.array(fits, pa.bool_()).take(distinct.indices).fill_null(False)

@@ -107,6 +107,7 @@ class Shard:
         self.hygiene = Hygiene(len(stream.attributes))
         self.labelled = labelled
         self.ended: set[str] = set()  # queries that ended here, and still live in the log
+        self.quotas: dict[str | None, int] = {}  # where no registry has them
         self.indexes: dict[str, KindIndex] = {name: kind.index() for name, kind in KINDS.items()}
         self.events = 0
         self.notices = 0
@@ -180,6 +181,10 @@ class Shard:
         """Tell which ids are those of live queries."""
         self._number_waiting()
         return self.catalog.live(ids)
+
+    def live_of(self, owner: str) -> int:
+        """Return how many live queries an owner has."""
+        return self.catalog.live_of(owner) + self._waiting_owners[owner]
 
     def _slots_of(self, ids: pa.Array) -> Int32s:
         # Ending one query must not cost a bulk step for others that wait.
@@ -406,9 +411,7 @@ class Shard:
         step = StepRecord(
             announced, answered, silent, accepted, silent_key, silent_time, limit, keys
         )
-        told, ended = tidied(
-            step, self.hygiene, self.catalog.kind, self.catalog.flags, _OUTCOMES
-        )
+        told, ended = tidied(step, self.hygiene, self.catalog.kind, self.catalog.flags, _OUTCOMES)
         if ended.size:
             self.ended.update(self.catalog.names.strings().take(pa.array(ended)).to_pylist())
             self._drop(ended)
@@ -645,6 +648,8 @@ class Shard:
             "stream": stream_header(self.stream),
             "counts": {"events": self.events, "notices": self.notices},
             "shapes": [],
+            "quotas": list(self.quotas.items()),
+            "ended": sorted(self.ended),
         }
         arrays: dict[str, Array] = {}
         kept = self.catalog.save(arrays)
@@ -677,6 +682,8 @@ class Shard:
         shard = cls(stream, labelled=labelled)
         shard.events = header["counts"]["events"]
         shard.notices = header["counts"]["notices"]
+        shard.quotas = dict(header.get("quotas", ()))
+        shard.ended = set(header.get("ended", ()))
         shard.keys.load(header, arrays)
         shard.admission.load(header, arrays)
         shard.catalog.load(arrays)

@@ -80,9 +80,7 @@ def tidied(
     parts = list(_parts(step, line))
     diverted = [flags[part.slot] & DIVERTED != 0 for part in parts]
     notices = _notices(parts, diverted, line, step)
-    out, ranks = hygiene.run(
-        line, notices, flags, (outcomes.direction, outcomes.throttled), top
-    )
+    out, ranks = hygiene.run(line, notices, flags, (outcomes.direction, outcomes.throttled), top)
     ended = np.empty(0, np.int32)
     if ending.size:
         codes = outcomes.end[kind[ending]]

@@ -82,11 +82,20 @@ _bases = Table(
     Column("operation", String(32), nullable=False),
     Column("payload", LargeBinary, nullable=False),
 )
+# How many live queries owners may have; the empty name stands for all without a quota of their own.
+_quotas = Table(
+    "everquery_quotas",
+    _tables,
+    Column("stream", String(255), primary_key=True),
+    Column("owner", Text, primary_key=True),
+    Column("most", BigInteger, nullable=False),
+)
 
 _ADVANCE = "UPDATE everquery_streams SET head = head + ? WHERE name = ? AND head = ?"
 _INSERT = "INSERT INTO everquery_changes VALUES (?, ?, ?, ?, ?)"
 _SELECT_HEAD = "SELECT head FROM everquery_streams WHERE name = ?"
 _HEAD = text(_SELECT_HEAD.replace("?", ":name"))
+_QUOTAS = text("SELECT owner, most FROM everquery_quotas WHERE stream = :name")
 _READ = text(
     "SELECT first, count, operation, payload FROM everquery_changes"
     " WHERE stream = :name AND first >= :start ORDER BY first"
@@ -205,6 +214,24 @@ class Registry:
                     f"{self._shown} has another stream {stream.name!r}: {stream_of_json(known)};"
                     f" here it is {stream}. Choose another name"
                 )
+
+    # -- quotas -------------------------------------------------------------------------------
+
+    def quotas(self, name: str) -> dict[str | None, int]:
+        """Return how many live queries each owner may have on a stream; None is the default."""
+        with self._reading() as connection:
+            rows = connection.execute(_QUOTAS, {"name": name})
+            return {row.owner or None: int(row.most) for row in rows}
+
+    def set_quota(self, name: str, owner: str | None, limit: int | None) -> None:
+        """Set or, without a limit, remove an owner's quota."""
+        row = {"stream": name, "owner": owner or ""}
+        with self._writing() as connection:
+            connection.execute(
+                text("DELETE FROM everquery_quotas WHERE stream = :stream AND owner = :owner"), row
+            )
+            if limit is not None:
+                connection.execute(insert(_quotas).values(**row, most=limit))
 
     # -- changes ------------------------------------------------------------------------------
 

@@ -75,6 +75,7 @@ class Catalog:
         self.texts = NameTable()  # owners, and labels as JSON, each once
         self.owner: Int32s = np.empty(0, np.int32)
         self.labels: Int32s = np.empty(0, np.int32)
+        self.owned: Int64s = np.empty(0, np.int64)  # live queries by owner, a place in the texts
         self.dropped = 0
         self.paused = 0
 
@@ -157,6 +158,19 @@ class Catalog:
                 column = resized(column, self.flags.size, ABSENT)
                 setattr(self, name, column)
             column[slots] = ABSENT if texts is None else self.texts.add(encode(texts))
+            if name == "owner" and texts is not None:
+                self._own(column[slots], 1)
+
+    def _own(self, owners: Int32s, change: int) -> None:
+        """Count queries that owners have more, or fewer."""
+        if self.owned.size < len(self.texts):
+            self.owned = resized(self.owned, 2 * len(self.texts))
+        np.add.at(self.owned, owners[owners != ABSENT], change)
+
+    def live_of(self, owner: str) -> int:
+        """Return how many live queries an owner has."""
+        place = self.texts.find_one(owner)
+        return int(self.owned[place]) if 0 <= place < self.owned.size else 0
 
     def texts_of(self, name: str, slots: Int32s) -> pa.Array | None:
         """Return the owners or the labels of queries; None if no query has any."""
@@ -169,6 +183,7 @@ class Catalog:
     def drop(self, slots: Int32s) -> None:
         """End queries for ever."""
         self.paused -= int(np.count_nonzero(self.flags[slots] & PAUSED))
+        self._own(self.owner[slots[slots < self.owner.size]], -1)
         self.flags[slots] = 0
         self.dropped += slots.size
 
@@ -241,6 +256,7 @@ class Catalog:
         if len(self.texts):
             self.owner = arrays["queries.owner"]
             self.labels = arrays["queries.labels"]
+            self._own(self.owner, 1)
         self.paused = int(np.count_nonzero(self.flags[: len(self)] & PAUSED))
 
     def nbytes(self) -> int:

@@ -38,7 +38,6 @@ from everquery.state.pairs import (
     Entries,
     PairTable,
     add_pair,
-    end_of_time,
     find_pair,
     remove_pair,
 )
@@ -92,6 +91,7 @@ class Spans(NamedTuple):
     dwell: Array
     throttle: Array
     end: Array
+    home: Int32s
     direction: Bytes
     throttled: Bytes
 
@@ -120,6 +120,11 @@ class Notices(NamedTuple):
     values: Floats
     place: Int64s
     stage: Bytes
+
+    def first(self, n: int) -> Notices:
+        """Return the first so many."""
+        columns: Any = (column[..., :n] for column in self)
+        return Notices(*columns)
 
 
 class Ranks(NamedTuple):
@@ -212,11 +217,12 @@ def group_of(line: Timeline, key: int) -> tuple[int, int]:
 @part
 def rank_of(line: Timeline, place: int, stage: int, key: int) -> int:
     """Return what orders a notice among those of a step."""
-    if place < 0:
-        return 4 * key + stage
-    if place < line.high.size:
-        return line.ranks[1] + 4 * line.row[place] + stage
-    return line.ranks[2] + 4 * key + stage
+    rank: int = 4 * key + stage
+    if place >= line.high.size:
+        rank += line.ranks[2]
+    elif place >= 0:
+        rank = line.ranks[1] + 4 * line.row[place] + stage
+    return rank
 
 
 @part
@@ -236,7 +242,7 @@ def draft(
         out.values[a, n] = values[a, column]
     told.held[n] = held
     told.rank[n] = rank_of(line, place, stage, key)
-    told.moment[n] = time if stage == DUE or stage == DUE_LATER else 0
+    told.moment[n] = time if stage & 1 == 0 else 0  # at a deadline
 
 
 @part
@@ -335,13 +341,32 @@ def cross(
         counts[CANCELLED] += 2
         return
     entries.crossing[entry] = notices.code[i]
-    entries.deadline[entry] = later(
-        notices.time[i], spans.dwell[notices.slot[i]], line.never[0]
-    )
+    entries.deadline[entry] = later(notices.time[i], spans.dwell[notices.slot[i]], line.never[0])
     entries.crossing_seq[entry] = notices.seq[i]
     entries.crossed_at[entry] = crossed_at
     for a in range(notices.values.shape[0]):
         entries.crossing_values[a, entry] = notices.values[a, i]
+
+
+@part
+def moment_of(i: int, line: Timeline, spans: Spans, notices: Notices) -> Any:  # noqa: ANN401
+    """Return how far time is at a notice, for the question whether its query has ended.
+
+    A query that ends at an event of its own key stays ended, even if the next event is older.
+    """
+    place = notices.place[i]
+    moment = notices.time[i]
+    if place < 0:
+        return moment
+    at_event = notices.stage[i] == EVENT
+    if at_event:
+        moment = line.high[place]
+    if spans.home[notices.slot[i]] >= 0:
+        begin, end = group_of(line, notices.key[i])
+        before = min(place + 1 if at_event else place, end)
+        if before > begin:
+            moment = max(moment, line.peak[before - 1])
+    return moment
 
 
 @kernel
@@ -376,32 +401,33 @@ def tidy(
     i = 0
     # Notices first, then entries; in one loop, so that what both do is compiled once.
     while i < size + counts[USED]:
-        place = np.int64(line.high.size)
-        stage = np.int64(EVENT)
-        slot = np.int64(0)
+        place = int(line.high.size)
+        stage = EVENT
+        slot = 0
         dwells = False
         known = False
         entry = i - size
         if i < size:
-            slot = notices.slot[i]
-            place = notices.place[i]
-            stage = np.int64(notices.stage[i])
-            moment = notices.time[i]
-            if stage == EVENT and place >= 0:
-                moment = line.high[place]
-            if slot < spans.end.size and moment >= spans.end[slot]:
+            slot = int(notices.slot[i])
+            place = int(notices.place[i])
+            stage = int(np.int64(notices.stage[i]))
+            if (
+                slot < spans.end.size
+                and spans.end[slot] <= top[0]
+                and spans.end[slot] <= moment_of(i, line, spans, notices)
+            ):
                 i += 1
                 continue
             dwells = slot < spans.dwell.size and spans.dwell[slot] > 0
             entry = -1
             if dwells or (slot < spans.throttle.size and spans.throttle[slot] > 0):
-                pair = np.int64(notices.key[i]) << KEY_SHIFT | slot
+                pair = int(np.int64(notices.key[i])) << KEY_SHIFT | slot
                 at = find_pair(pair, table, entries.pair)
                 known = table[at] != FREE
                 if known:
-                    entry = np.int64(table[at])
+                    entry = int(np.int64(table[at]))
                 else:
-                    entry = np.int64(add_pair(pair, at, table, free, counts, entries.pair))
+                    entry = add_pair(pair, at, table, free, counts, entries.pair)
                     entries.crossing[entry] = NOTHING
                     entries.open[entry] = 0
         elif entries.soonest[entry] > top[0]:
@@ -441,7 +467,7 @@ def place_ends(
     nobody : what stands for the key of those without, behind all keys
     """
     for i in range(end.size):
-        key = np.int64(home[i])
+        key = int(np.int64(home[i]))
         if key < 0:
             place[i] = line.high.size if end[i] <= line.limit[0] else line.high.size + 1
             stage[i] = DUE_LATER
@@ -450,7 +476,7 @@ def place_ends(
             begin, stop = group_of(line, key)
             place[i] = place_reached(line, end[i], 0, begin, stop)
             stage[i] = stage_reached(line, place[i], key, end[i])
-        rank[i] = rank_of(line, place[i], np.int64(stage[i]), key)
+        rank[i] = rank_of(line, place[i], int(np.int64(stage[i])), key)
 
 
 @kernel
@@ -473,9 +499,17 @@ class Hygiene:
         """Whether any live query has rules at all."""
         return self.rules.users > 0
 
-    def set_time_type(
-        self, kind: pa.DataType, dtype: type[np.int64] | type[np.float64]
-    ) -> None:
+    @property
+    def throttled(self) -> int:
+        """How many notices were held back so far."""
+        return int(self.pairs.counts[HELD_BACK])
+
+    @property
+    def undone(self) -> int:
+        """How many crossings were undone before they counted, so far."""
+        return int(self.pairs.counts[CANCELLED])
+
+    def set_time_type(self, kind: pa.DataType, dtype: type[np.int64] | type[np.float64]) -> None:
         """Fix the type of times, with the first batch."""
         self.rules.set_time_type(kind, dtype)
         self.pairs.set_time_type(dtype)
@@ -499,8 +533,13 @@ class Hygiene:
             self.pairs.renumber(slots)
 
     def run(
-        self, line: Timeline, notices: Notices, flags: Bytes, outcomes: tuple[Bytes, Bytes], top: Any
-    ) -> tuple[Notices, Ranks]:  # noqa: ANN401 - a number
+        self,
+        line: Timeline,
+        notices: Notices,
+        flags: Bytes,
+        outcomes: tuple[Bytes, Bytes],
+        top: float,
+    ) -> tuple[Notices, Ranks]:
         """Take a step's notices through the rules; return what is told, in no order."""
         pairs, rules = self.pairs, self.rules
         pairs.make_room(notices.slot.size)
@@ -508,23 +547,22 @@ class Hygiene:
         due = np.count_nonzero(pairs.entries.soonest[: pairs.counts[USED]] <= top)
         out, told = _room_for(notices.slot.size + 2 * int(due) + 1, len(notices.values), dtype)
         if notices.slot.size or due:
-            spans = Spans(flags, rules.dwell, rules.throttle, rules.end, *outcomes)
+            spans = Spans(flags, rules.dwell, rules.throttle, rules.end, rules.home, *outcomes)
+            highest = np.full(1, top, dtype)
             tidy(
-                line, spans, notices, np.full(1, top, dtype), pairs.entries, pairs.table, pairs.free,
+                line, spans, notices, highest, pairs.entries, pairs.table, pairs.free,
                 pairs.counts, out, told,
             )  # fmt: skip
         else:
             pairs.counts[TOLD] = 0
         n = int(pairs.counts[TOLD])
         self.steps_before += line.high.size
-        return (
-            Notices(*(column[..., :n] for column in out)),
-            Ranks(*(column[:n] for column in told)),
-        )
+        return out.first(n), Ranks(*(column[:n] for column in told))
 
     def save(self, header: dict[str, Any], arrays: dict[str, Array], kept: Int64s) -> None:
         """Put rules and state into a snapshot."""
         header["hygiene"] = self.active
+        header["throttled"], header["undone"] = self.throttled, self.undone
         if self.active:
             self.rules.save(arrays, kept)
             self.pairs.save(arrays, kept)
@@ -536,6 +574,8 @@ class Hygiene:
         if header.get("hygiene"):
             self.rules.load(arrays, kind)
             self.pairs.load(arrays)
+        self.pairs.counts[HELD_BACK] = header.get("throttled", 0)
+        self.pairs.counts[CANCELLED] = header.get("undone", 0)
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

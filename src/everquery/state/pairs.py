@@ -73,9 +73,9 @@ def end_of_time(dtype: Any) -> Any:  # noqa: ANN401 - a NumPy type, and a number
 def find_pair(pair: int, table: Int32s, pairs: Int64s) -> int:
     """Return the place in the table of a pair, or the free place where it belongs."""
     mask = np.uint64(table.size - 1)
-    place = np.int64(scramble(np.uint64(pair)) & mask)
+    place = int(np.int64(scramble(np.uint64(pair)) & mask))
     while table[place] != FREE and pairs[table[place]] != pair:
-        place = np.int64((np.uint64(place) + np.uint64(1)) & mask)
+        place = int(np.int64((np.uint64(place) + np.uint64(1)) & mask))
     return place
 
 
@@ -86,9 +86,9 @@ def add_pair(
     """Give a pair an entry; there is room for it."""
     if counts[FREED] > 0:
         counts[FREED] -= 1
-        entry = int(free[counts[FREED]])
+        entry = int(np.int64(free[counts[FREED]]))
     else:
-        entry = counts[USED]
+        entry = int(counts[USED])
         counts[USED] += 1
     table[place] = entry
     pairs[entry] = pair
@@ -98,11 +98,11 @@ def add_pair(
 @part
 def remove_pair(entry: int, table: Int32s, free: Int32s, counts: Int64s, pairs: Int64s) -> None:
     """Give up an entry; entries behind it move up, so that searches need no tombstones."""
-    mask = np.int64(table.size - 1)
+    mask = int(table.size - 1)
     hole = find_pair(pairs[entry], table, pairs)
     at = (hole + 1) & mask
     while table[at] != FREE:
-        ideal = np.int64(scramble(np.uint64(pairs[table[at]])) & np.uint64(mask))
+        ideal = int(np.int64(scramble(np.uint64(pairs[table[at]])) & np.uint64(mask)))
         if (at - ideal) & mask >= (at - hole) & mask:
             table[hole] = table[at]
             hole = at
@@ -213,7 +213,6 @@ class PairTable:
                 arrays[f"pairs.{name}"] = column[..., used]
         slots = np.searchsorted(kept, pairs[used] & SLOT_MASK)
         arrays["pairs.pair"] = pairs[used] & ~SLOT_MASK | slots
-        arrays["pairs.counts"] = self.counts[[HELD_BACK, CANCELLED]]
 
     def load(self, arrays: dict[str, Array]) -> None:
         """Take over what waited in a snapshot."""
@@ -224,7 +223,6 @@ class PairTable:
             if name not in PLACES:
                 column[..., : pairs.size] = arrays[f"pairs.{name}"]
         self.counts[USED] = pairs.size
-        self.counts[[HELD_BACK, CANCELLED]] = arrays["pairs.counts"]
         refill_pairs(self.table, self.entries.pair, pairs.size)
 
     def nbytes(self) -> int:

@@ -154,9 +154,9 @@ class Rules:
             if name == "ttl":
                 self._unbased = np.concatenate([self._unbased, slots[rows]])
             elif rows.any():
-                column = _with_room(getattr(self, name), slots)
-                column[slots[rows]] = values[rows]
-                setattr(self, name, column)
+                numbers = _with_room(getattr(self, name), slots)
+                numbers[slots[rows]] = values[rows]
+                setattr(self, name, numbers)
         if now is not None:
             self.begin(kind, now)
 
@@ -195,9 +195,9 @@ class Rules:
     def renumber(self, slots: Int32s) -> None:
         """Give all queries other slots, by their present ones; those dropped have 0."""
         kept = np.flatnonzero(slots)
-        for columns in (self._amount, self._unit):
-            for name, column in columns.items():
-                columns[name] = _moved(column, kept, slots, 0)  # type: ignore[index]
+        for name in self._unit:
+            self._amount[name] = _moved(self._amount[name], kept, slots, 0)
+            self._unit[name] = _moved(self._unit[name], kept, slots, 0)
         self.dwell = _moved(self.dwell, kept, slots, 0)
         self.throttle = _moved(self.throttle, kept, slots, 0)
         self.end = _moved(self.end, kept, slots, end_of_time(self.end.dtype))
@@ -237,8 +237,8 @@ class Rules:
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
-        columns = (*self._amount.values(), *self._unit.values())
-        return total_bytes(*columns, self.dwell, self.throttle, self.end, self.home)
+        read = total_bytes(self.dwell, self.throttle, self.end, self.home)
+        return read + total_bytes(*self._amount.values()) + total_bytes(*self._unit.values())
 
 
 def _with_room(column: Array, slots: Int32s, fill: float = 0) -> Array:

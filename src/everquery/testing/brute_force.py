@@ -248,8 +248,8 @@ class BruteForce:
     def _end_of_step(self, *, silent: bool = True) -> Iterator[Notice]:
         if self._newest is None:
             return
-        homes = {standing.query.key for standing in self._queries.values()} - {None}
-        for key in list(dict.fromkeys([*self._series, *sorted(homes)])):
+        homes = [each.query.key for each in self._queries.values() if each.query.key is not None]
+        for key in list(dict.fromkeys([*self._series, *homes])):
             yield from self._let_pass(key, self._now(), expiring=silent)
         if self.stream.key is None:
             yield from self._let_pass(None, self._now(), expiring=silent)

@@ -57,16 +57,14 @@ def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrate
     """Return queries of a kind that fit a stream."""
     box = st.dictionaries(st.sampled_from(list(stream.attributes)), intervals())
     key = st.none() | st.sampled_from(KEYS) if stream.key else st.none()
-    spans = {name: st.none() for name in kind.spans}
+    spans: dict[str, st.SearchStrategy[int | None]] = {}
     if stream.time:
-        spans = {name: st.none() | st.integers(1, 6) for name in kind.spans}
-        spans["ttl"] = st.none() | st.integers(1, 20)
+        spans = {name: st.one_of(st.none(), st.integers(1, 6)) for name in kind.spans}
+        spans["ttl"] = st.one_of(st.none(), st.integers(1, 20))
     if kind is Border:
         emit = st.sampled_from([("enter", "leave"), ("enter", "leave"), ("enter",), ("leave",)])
         silent = st.booleans()
-        return st.builds(
-            Border, st.just(query_id), box, key=key, silent=silent, emit=emit, **spans
-        )
+        return st.builds(Border, st.just(query_id), box, key=key, silent=silent, emit=emit, **spans)
     if kind is Range:
         return st.builds(Range, st.just(query_id), box, key=key, **spans)
     raise NotImplementedError(f"say here how to draw a {kind.__name__}")
@@ -87,7 +85,8 @@ def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[
         columns["t"] = st.integers(0, 3 if in_order else 20)
     for name in stream.attributes:
         columns[name] = st.sampled_from([*VALUES, *VALUES[1:-1], None, math.nan])
-    drawn = st.lists(st.fixed_dictionaries(columns), max_size=30)
+    row = st.fixed_dictionaries(columns)
+    drawn = st.lists(row, max_size=30) | st.lists(row, min_size=12, max_size=30)
     return drawn.map(_add_up_times) if stream.time and in_order else drawn
 
 

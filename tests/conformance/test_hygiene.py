@@ -1,0 +1,146 @@
+"""Dwell, throttle and ttl in long random histories, against the brute-force twin.
+
+Hypothesis draws short histories with edge cases; these are longer, so that windows open, crossings
+are undone and queries end again and again, on top of each other.
+"""
+
+import os
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import everquery as eq
+from everquery.testing import assert_same_notices, notices_of
+from everquery.testing.strategies import History
+from tests.conformance.histories import play, play_twin
+
+HISTORIES = int(os.environ.get("EVERQUERY_HISTORIES", "40"))
+KEYS = ["a", "b"]
+
+
+def random_stream(rng):
+    return eq.Stream(
+        "s",
+        key="k" if rng.random() < 0.7 else None,
+        time="t",
+        attributes=["x"],
+        grace=int(rng.integers(0, 5)) if rng.random() < 0.5 else None,
+        expire_after=int(rng.integers(1, 9)) if rng.random() < 0.5 else None,
+    )
+
+
+def random_query(rng, name, stream):
+    low = float(rng.integers(0, 4))
+    options = {"key": str(rng.choice(KEYS)) if stream.key and rng.random() < 0.4 else None}
+    for span, longest, share in (("dwell", 5, 0.5), ("throttle", 7, 0.5), ("ttl", 30, 0.3)):
+        if rng.random() < share:
+            options[span] = int(rng.integers(1, longest))
+    box = {"x": (low, low + float(rng.integers(1, 3)))}
+    if rng.random() < 0.4:
+        options.pop("dwell", None)
+        return eq.Range(name, box, **options)
+    emit = [("enter", "leave"), ("enter",), ("leave",)][rng.choice(3, p=[0.6, 0.2, 0.2])]
+    return eq.Border(name, box, emit=emit, silent=bool(rng.random() < 0.2), **options)
+
+
+def random_changes(rng, stream, time, live):
+    for _ in range(int(rng.integers(0, 4))):
+        what = rng.choice(
+            ["register", "deregister", "pause", "resume", "advance", "flush", "expire"],
+            p=[0.35, 0.1, 0.15, 0.2, 0.1, 0.05, 0.05],
+        )
+        free = [name for name in "pqrstuvw" if name not in live]
+        if what == "register" and free:
+            live.add(free[0])
+            yield "register", random_query(rng, free[0], stream)
+        elif what == "advance":
+            yield "advance", int(time + rng.integers(0, 6))
+        elif what == "flush":
+            yield "flush", None
+        elif what == "expire":
+            yield "expire", str(rng.choice(KEYS))
+        elif live:
+            name = str(rng.choice(sorted(live)))
+            if what in ("deregister", "register"):
+                live.discard(name)
+                what = "deregister"
+            yield str(what), name
+            if what == "pause" and rng.random() < 0.5:
+                yield "resume", name
+
+
+def random_history(seed, *, in_order):
+    rng = np.random.default_rng(seed)
+    stream = random_stream(rng)
+    disorder = 0 if in_order else int(rng.choice([0, 2, 6]))
+    events, changes, live = [], {}, set()
+    time = 0
+    for position in range(60):
+        if position == 0 or rng.random() < 0.15:
+            changes[position] = list(random_changes(rng, stream, time, live))
+            if position == 0:
+                changes[0] += [("register", random_query(rng, name, stream)) for name in "xyz"]
+        time += int(rng.choice([0, 1, 2, 5], p=[0.4, 0.35, 0.2, 0.05]))
+        event = {"t": time - int(rng.integers(0, disorder + 1)), "x": float(rng.integers(0, 6))}
+        if stream.key:
+            event["k"] = str(rng.choice(KEYS))
+        events.append(event)
+    return History(stream, events, changes), rng
+
+
+def random_cuts(rng):
+    return sorted(rng.integers(0, 60, rng.integers(0, 12)).tolist())
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_equals_brute_force(new_runner, seed):
+    history, rng = random_history(seed, in_order=False)
+    ends = random_cuts(rng)
+    wanted, _ = play_twin(history, ends)
+    told = play(history, new_runner(history.stream), ends)
+    assert_same_notices(notices_of(told, history.stream), wanted)
+    rows = [tuple(row.values()) for row in told.to_pylist()]
+    assert len({row[-1] for row in rows}) == len(set(rows))
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_batches_are_invisible(new_runner, seed):
+    history, rng = random_history(seed, in_order=True)
+    one = play(history, new_runner(history.stream), [])
+    for ends in (random_cuts(rng), list(range(60))):
+        other = play(history, new_runner(history.stream), ends)
+        assert_same_notices(notices_of(other, history.stream), notices_of(one, history.stream))
+        assert sorted(other["notice_id"].to_pylist()) == sorted(one["notice_id"].to_pylist())
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_snapshot_and_restore_at_every_batch_change_nothing(new_runner, seed):
+    history, rng = random_history(seed, in_order=False)
+    ends = random_cuts(rng)
+
+    def restart(runner):
+        fresh = new_runner(history.stream)
+        fresh.restore(runner.snapshot())
+        assert fresh.queries().equals(runner.queries())
+        assert fresh.stats()["throttled"] == runner.stats()["throttled"]
+        return fresh
+
+    plain = play(history, new_runner(history.stream), ends)
+    restarted = play(history, new_runner(history.stream), ends, restart=restart)
+    assert restarted.to_pylist() == plain.to_pylist()
+
+
+def test_the_histories_tell_of_everything():
+    told = Counter()
+    for seed in range(40):
+        history, rng = random_history(seed, in_order=False)
+        for notice in play_twin(history, random_cuts(rng))[0]:
+            told[notice.event, notice.reason] += 1
+    assert told["enter", "registered"] > 10
+    assert told["enter", "resumed"] > 5
+    assert told["enter", "throttled"] > 20
+    assert told["match", "throttled"] > 50
+    assert told["leave", "throttled"] > 20
+    assert told["leave", "expired"] > 20
+    assert told["end", "ttl"] > 50
