@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from everquery.errors import InvalidQueryError, InvalidStreamError
 from everquery.queries import Query
@@ -15,7 +15,9 @@ from everquery.queries.sql import (
     CreateStream,
     DropQuery,
     ExplainQuery,
+    SetQuota,
     ShowQueries,
+    ShowQuotas,
     ShowStreams,
     Statement,
     print_stream,
@@ -50,8 +52,39 @@ class Runner(Protocol):
     def refresh(self) -> int:
         """Follow the registry."""
 
-    def queries(self) -> pa.Table:
-        """Return all live queries."""
+    def queries(
+        self,
+        *,
+        like: str | None,
+        owner: str | None,
+        labels: Mapping[str, str] | None,
+        kind: str | None,
+    ) -> pa.Table:
+        """Return live queries."""
+
+    def set_quota(self, owner: str | None, limit: int | None) -> None:
+        """Say how many live queries an owner may have."""
+
+    def quotas(self) -> dict[str | None, int]:
+        """Return all quotas."""
+
+    def live_of(self, owner: str) -> int:
+        """Return how many live queries an owner has."""
+
+
+def show_quotas(engine: Runner) -> pa.Table:
+    """Return quotas, and how much of each is used; the owner of the default is null."""
+    quotas = sorted(engine.quotas().items(), key=lambda item: (item[0] is not None, item[0]))
+    owners = [owner for owner, _ in quotas]
+    return pa.table(
+        {
+            "owner": pa.array(owners, pa.string()),
+            "quota": pa.array([limit for _, limit in quotas], pa.int64()),
+            "live": pa.array(
+                [None if owner is None else engine.live_of(owner) for owner in owners], pa.int64()
+            ),
+        }
+    )
 
 
 def execute(engine: Runner, registry: Registry | None, statement: Statement) -> pa.Table | None:
@@ -76,10 +109,14 @@ def execute(engine: Runner, registry: Registry | None, statement: Statement) -> 
         case ExplainQuery(query_id):
             explained = engine.explain(query_id)
             return pa.table({"id": [query_id], "explanation": [str(explained)]})
-        case ShowQueries(like):
+        case ShowQueries(like, owner, labels, kind):
             engine.refresh()
-            table = engine.queries()
-            return table if like is None else table.filter(pc.match_like(table["id"], like))
+            return engine.queries(like=like, owner=owner, labels=labels, kind=kind)
+        case SetQuota(owner, limit):
+            engine.set_quota(owner, limit)
+        case ShowQuotas():
+            engine.refresh()
+            return show_quotas(engine)
         case ShowStreams():
             streams = {engine.stream.name: engine.stream}
             if registry is not None:

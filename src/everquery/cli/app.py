@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from everquery.cli import bench, demo, init, query, replay, rescale, run, sql, stream, version
+from everquery.cli import (
+    bench,
+    demo,
+    init,
+    query,
+    quota,
+    replay,
+    rescale,
+    run,
+    sql,
+    stream,
+    version,
+)
 from everquery.cli.group import CommandGroup
 
 app = typer.Typer(
@@ -21,6 +33,7 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.add_typer(stream.app, name="stream")
 app.add_typer(query.app, name="query")
+app.add_typer(quota.app, name="quota")
 app.command("sql")(sql.sql)
 app.command("run")(run.run)
 app.command("replay")(replay.replay)

@@ -50,10 +50,17 @@ def existing_registry(url: str) -> Registry:
     return open_registry(url)
 
 
-def existing_engine(url: str, stream: str | None, *, lazy: bool = True) -> Engine:
+def existing_engine(
+    url: str,
+    stream: str | None,
+    *,
+    lazy: bool = True,
+    labels: bool = False,
+    read_only: bool = False,
+) -> Engine:
     """Return an engine on a registry that is there; a lazy one indexes nothing before a batch."""
     _expect_file(url)
-    return open_engine(url, stream, lazy=lazy)
+    return open_engine(url, stream, lazy=lazy, labels=labels, read_only=read_only)
 
 
 def _expect_file(url: str) -> None:

@@ -7,14 +7,13 @@ import math
 from enum import StrEnum
 from typing import Annotated, Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
 from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_engine, has_integer_keys
 from everquery.cli.output import counted, print_json, print_record, print_table
 from everquery.cli.query_load import load
-from everquery.cli.values import parse_box, parse_labels, shown_range
+from everquery.cli.values import parse_box, parse_labels, parse_span, shown_range
 from everquery.errors import UnknownQueryError
 from everquery.kinds import KINDS
 from everquery.stream import Stream
@@ -58,6 +57,16 @@ def add(
     silent: Annotated[
         bool, typer.Option("--silent", help="Do not report who is inside already (border).")
     ] = False,
+    ttl: Annotated[
+        str | None, typer.Option(help="How long the query lives: 8h, 30m, 5s, or a number.")
+    ] = None,
+    dwell: Annotated[
+        str | None,
+        typer.Option(help="A crossing counts after the key stays for this long (border): 5s."),
+    ] = None,
+    throttle: Annotated[
+        str | None, typer.Option(help="At most one notice a key in this time: 1m.")
+    ] = None,
 ) -> None:
     """Register a query."""
     spec = KINDS[kind.value].spec
@@ -66,7 +75,11 @@ def add(
         options["emit"] = tuple(event.strip().lower() for event in emit.split(","))
     if silent:
         options["silent"] = True
-    for name in ("emit", "silent"):
+    spans = {"ttl": ttl, "dwell": dwell, "throttle": throttle}
+    options |= {
+        name: parse_span(text, f"--{name}") for name, text in spans.items() if text is not None
+    }
+    for name in ("emit", "silent", *spans):
         if name in options and name not in spec.__dataclass_fields__:
             raise typer.BadParameter(
                 f"{kind.value} queries have no such option", param_hint=f"--{name}"
@@ -111,16 +124,10 @@ def list_queries(
     """List queries in the order of registration."""
     wanted = parse_labels(label or [])
     with existing_engine(registry, stream) as engine:
-        table = engine.queries()
+        table = engine.queries(
+            like=like, owner=owner, labels=wanted, kind=None if kind is None else kind.value
+        )
         definition = engine.stream
-    if owner is not None:
-        table = table.filter(pc.equal(table["owner"], owner))
-    if kind is not None:
-        table = table.filter(pc.equal(table["kind"], kind.value))
-    if like is not None:
-        table = table.filter(pc.match_like(table["id"], like))
-    if wanted:
-        table = table.filter(_has_labels(table["labels"], wanted))
     found = table.num_rows
     if limit is None and not as_json:
         limit = SHOWN
@@ -133,15 +140,6 @@ def list_queries(
     print_table(names, [_row(record, names) for record in records])
     more = f", {table.num_rows:,} shown (--limit)" if table.num_rows < found else ""
     typer.echo(counted(found, "query", "queries") + more)
-
-
-def _has_labels(column: pa.ChunkedArray, wanted: dict[str, str]) -> pa.Array:
-    """Tell which labels (JSON) include the wanted ones; each distinct text is read once."""
-    distinct = column.combine_chunks().dictionary_encode()
-    if isinstance(distinct, pa.ChunkedArray):
-        distinct = distinct.combine_chunks()
-    fits = [wanted.items() <= json.loads(text).items() for text in distinct.dictionary.to_pylist()]
-    return pa.array(fits, pa.bool_()).take(distinct.indices).fill_null(False)
 
 
 def _record(row: dict[str, Any], stream: Stream) -> dict[str, Any]:

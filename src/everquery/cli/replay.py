@@ -71,7 +71,8 @@ def replay(
     Nothing is written, neither notices nor to the registry.
     """
     counts = CountsByQuery()
-    with interruptible() as stop, existing_engine(registry, stream, lazy=False) as engine:
+    opened = existing_engine(registry, stream, lazy=False, read_only=True)
+    with interruptible() as stop, opened as engine:
         inputs = open_inputs(files, engine, form=form.value, integer_keys=integer_keys, stop=stop)
         job = EventJob(engine, inputs, clock=clock_since_start(), stop=stop)
         with EventView(job, Console(stderr=True), wanted=not as_json) as view:

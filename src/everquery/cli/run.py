@@ -50,6 +50,9 @@ def run(
     ] = None,
     form: Form = TextFormat.jsonl,
     integer_keys: IntegerKeys = False,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Tell the owner and labels of each query too.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +61,8 @@ def run(
     Notices go to the terminal, as lines or (--json) as JSON lines, or to a file. Queries that are
     registered meanwhile take part from the next batch on. Ctrl-C stops between two batches.
     """
-    with interruptible() as stop, existing_engine(registry, stream, lazy=False) as engine:
+    opened = existing_engine(registry, stream, lazy=False, labels=labels)
+    with interruptible() as stop, opened as engine:
         inputs = open_inputs(files, engine, form=form.value, integer_keys=integer_keys, stop=stop)
         job = EventJob(engine, inputs, clock=clock_since_start(), stop=stop)
         to_terminal = out in (None, Path(STDIN)) and sys.stdout.isatty()

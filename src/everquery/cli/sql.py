@@ -40,6 +40,11 @@ WORDS = (
     "STREAMS",
     "LIKE",
     "EXPLAIN",
+    "OWNER",
+    "LABEL",
+    "QUOTA",
+    "QUOTAS",
+    "WITH",
 )
 
 
@@ -110,11 +115,13 @@ def _value(text: str) -> str | int | float:
 
 
 def _print(table: pa.Table, *, as_json: bool) -> None:
-    rows = table.to_pylist()
     if as_json:
-        print_json(rows)
-    else:
-        print_table(table.column_names, [list(row.values()) for row in rows])
+        print_json(table.to_pylist())
+        return
+    # What no row has only makes the others narrow.
+    empty = [name for name in table.column_names if table[name].null_count == table.num_rows > 0]
+    table = table.drop_columns(empty)
+    print_table(table.column_names, [list(row.values()) for row in table.to_pylist()])
 
 
 def _prompt(session: SqlSession, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-STYLES = {"enter": "\x1b[32m", "leave": "\x1b[31m", "match": "\x1b[36m"}
+STYLES = {"enter": "\x1b[32m", "leave": "\x1b[31m", "match": "\x1b[36m", "end": "\x1b[33m"}
 PLAIN = "\x1b[0m"
 
 _SPACE, _QUOTE, _BACKSLASH = b' "\\'
@@ -166,13 +166,23 @@ def as_text_lines(notices: pa.Table, *, colour: bool = False) -> pa.Array:
     parts += [event, "  ", _by_distinct(_decoded(_array(notices.column("query_id"))), shown)]
     key = _decoded(_array(notices.column("key"))).cast(pa.string())
     if key.null_count < len(key):
-        parts += ["  ", _by_distinct(key, shown)]
+        parts.append(pc.binary_join_element_wise("  ", _by_distinct(key, shown), ""))
     for name in names:
-        parts += [f"  {name}=", _array(notices.column(name)).cast(pa.string())]
+        parts.append(_named(name, _decoded(_array(notices.column(name)))))
     reason = _decoded(_array(notices.column("reason")))
     reason = pc.binary_join_element_wise("  (", reason, ")", "")
     lines = [part if isinstance(part, str) else part.fill_null("") for part in parts]
     return pc.binary_join_element_wise(*lines, reason.fill_null(""), "\n", "")
+
+
+def _named(name: str, column: pa.Array) -> pa.Array | str:
+    """Return cells with their names; nothing where there is no value."""
+    if column.null_count == len(column):
+        return ""
+    text = column.cast(pa.string())
+    if pa.types.is_string(column.type):
+        text = _by_distinct(text, shown)
+    return pc.binary_join_element_wise(f"  {name}=", text, "")
 
 
 NOT_SHOWN = ("query_id", "kind", "event", "key", "time", "seq", "reason", "notice_id")

@@ -13,6 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from everquery.errors import UnreadableFileError
+from everquery.queries import Border
 from everquery.sources.cells import (
     cast_cells,
     numbers,
@@ -26,6 +27,8 @@ from everquery.sources.formats import (
     explained,
     format_of,
 )
+
+SPANS = Border.spans  # those of every kind, and dwell
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ def _typed_queries(cells: pa.Table, skipped: list[int], reasons: list[str]) -> Q
     for name in cells.column_names:
         column = single_array(cells.column(name))
         typed = column
-        if name.endswith(("_lo", "_hi")):
+        if name.endswith(("_lo", "_hi")) or name in SPANS:
             typed = numbers(column)
         elif name == "silent":
             typed = cast_cells(column, pa.bool_())

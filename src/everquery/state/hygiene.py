@@ -149,8 +149,7 @@ class Ranks(NamedTuple):
 @part
 def later(time: Any, span: Any, never: Any) -> Any:  # noqa: ANN401 - numbers of either type
     """Return a time this much later; never, if 64 bits can't hold it."""
-    moment = time + span
-    return moment if moment >= time else never
+    return time + span if time <= never - span else never
 
 
 @part

@@ -168,8 +168,9 @@ class Rules:
             return
         never = end_of_time(self.end.dtype)
         self.end = _with_room(self.end, slots, never)
-        ends = column.in_units(kind)[0] + self.end.dtype.type(now)
-        self.end[slots] = np.where(ends < now, never, ends)  # beyond 64 bits
+        lives = column.in_units(kind)[0]
+        fits = lives <= never - max(now, 0)  # within 64 bits
+        self.end[slots] = np.where(fits, lives + self.end.dtype.type(now), never)
         self.next_end = min(self.end.min().item(), never)
 
     @property

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any
 
 from everquery.errors import InvalidQueryError, UnknownStreamError
 from everquery.queries.interval import Interval
+from everquery.queries.labels import Labels
 from everquery.queries.spec import LONGEST_ID, bad_text
 from everquery.queries.sql.conditions import read_condition
 from everquery.queries.sql.cursor import Cursor
@@ -19,7 +21,9 @@ from everquery.queries.sql.statements import (
     CreateStream,
     DropQuery,
     ExplainQuery,
+    SetQuota,
     ShowQueries,
+    ShowQuotas,
     ShowStreams,
     Statement,
 )
@@ -81,7 +85,7 @@ def read_statement(
     Examples
     --------
     >>> read_statement("SHOW STANDING QUERIES LIKE 'ibm%';", stream_of=None)
-    ShowQueries(like='ibm%')
+    ShowQueries(like='ibm%', owner=None, labels={}, kind=None)
     """
     statements = read_sql(text, parameters=parameters, stream_of=stream_of)
     if len(statements) == 1:
@@ -170,7 +174,9 @@ class _Reader:
         return stream
 
     def alter(self) -> Statement:
-        query_id = self._query_id()
+        if self._cursor.accept("OWNER"):
+            return self._set_quota()
+        query_id = self._query_id("OWNER")
         pauses = self._cursor.choose(("PAUSE", "RESUME")) == "PAUSE"
         return AlterQuery(query_id, "pause" if pauses else "resume")
 
@@ -182,17 +188,62 @@ class _Reader:
 
     def show(self) -> Statement:
         cursor = self._cursor
-        if cursor.choose(("STREAMS", "STANDING")) == "STREAMS":
+        what = cursor.choose(("STREAMS", "STANDING", "QUOTAS"))
+        if what == "STREAMS":
             return ShowStreams()
+        if what == "QUOTAS":
+            return ShowQuotas()
         cursor.expect("QUERIES")
-        if cursor.accept("LIKE"):
-            return ShowQueries(cursor.text("a pattern"))
-        if cursor.token.kind != END:
-            cursor.fail_expected(["LIKE", ";"])
-        return ShowQueries()
+        like = cursor.text("a pattern") if cursor.accept("LIKE") else None
+        filters: dict[str, Any] = {}
+        if cursor.accept("WHERE"):
+            self._read_filters(filters)
+        elif cursor.token.kind != END:
+            cursor.fail_expected(["WHERE", ";"] if like is not None else ["LIKE", "WHERE", ";"])
+        return ShowQueries(like, **filters)
 
-    def _query_id(self) -> str:
+    def _read_filters(self, filters: dict[str, Any]) -> None:
+        """Read what queries are shown: by owner, kind and labels."""
         cursor = self._cursor
+        labels: dict[str, str] = {}
+        while True:
+            place = cursor.token
+            what = cursor.choose(("OWNER", "KIND", "LABEL")).lower()
+            name = cursor.name("the name of a label") if what == "label" else what
+            given = labels if what == "label" else filters
+            if name in given:
+                cursor.fail(f"{name} is given twice", place)
+            cursor.expect("=")
+            given[name] = cursor.text(f"the {name}")
+            if not cursor.accept("AND"):
+                break
+        if cursor.token.kind != END:
+            cursor.fail_expected(["AND", ";"])
+        filters["labels"] = Labels(labels)
+
+    def _set_quota(self) -> Statement:
+        cursor = self._cursor
+        place = cursor.token
+        owner = None
+        if not cursor.accept("DEFAULT"):
+            owner = cursor.name("an owner")
+            reason = bad_text(owner, "owner", LONGEST_ID)
+            if reason:
+                cursor.fail(reason, place)
+        if cursor.choose(("SET", "DROP")) == "DROP":
+            cursor.expect("QUOTA")
+            return SetQuota(owner, None)
+        cursor.expect("QUOTA")
+        place = cursor.token
+        limit = cursor.value() if cursor.at_value() else None
+        if not isinstance(limit, int) or not 0 <= limit < 2**63:
+            cursor.fail("expected how many live queries the owner may have, 0 or more", place)
+        return SetQuota(owner, limit)
+
+    def _query_id(self, *instead: str) -> str:
+        cursor = self._cursor
+        if cursor.token.word != "STANDING":
+            cursor.fail_expected(["STANDING", *instead])
         cursor.expect("STANDING", "QUERY")
         place = cursor.token
         query_id = cursor.id()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from everquery.queries.labels import Labels
 from everquery.queries.spec import Query
 from everquery.stream import Stream
 
@@ -46,9 +47,42 @@ class ShowStreams:
 
 @dataclass(frozen=True, slots=True)
 class ShowQueries:
-    """``SHOW STANDING QUERIES``, perhaps with a ``LIKE`` pattern (``%`` and ``_``) for the id."""
+    """``SHOW STANDING QUERIES [LIKE pattern] [WHERE ...]``.
+
+    Attributes
+    ----------
+    like : str or None
+        A pattern for the id: ``%`` is anything, ``_`` one character.
+    owner, kind : str or None
+    labels : Labels
+        All of which a query has.
+    """
 
     like: str | None = None
+    owner: str | None = None
+    labels: Labels = Labels()  # noqa: RUF009 - immutable
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowQuotas:
+    """``SHOW QUOTAS``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuota:
+    """``ALTER OWNER name SET QUOTA n`` or ``DROP QUOTA``.
+
+    Attributes
+    ----------
+    owner : str or None
+        None, written ``DEFAULT``, is for all owners without a quota of their own.
+    limit : int or None
+        None removes the quota.
+    """
+
+    owner: str | None
+    limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +93,13 @@ class ExplainQuery:
 
 
 Statement = (
-    CreateStream | CreateQuery | AlterQuery | DropQuery | ShowStreams | ShowQueries | ExplainQuery
+    CreateStream
+    | CreateQuery
+    | AlterQuery
+    | DropQuery
+    | ShowStreams
+    | ShowQueries
+    | ShowQuotas
+    | SetQuota
+    | ExplainQuery
 )
