@@ -112,6 +112,7 @@ class Shard:
         self.events = 0
         self.notices = 0
         self.accepted: Events | None = None
+        self.tells_all_ends = True  # also of queries for all keys, which other shards have too
         self._keep_accepted = keep_accepted
         self._waiting: dict[str, Query] = {}
         self._waiting_owners: Counter[str] = Counter()
@@ -332,7 +333,7 @@ class Shard:
             self.keys.check(arrivals.key)
             self.admission.check_time(arrivals.time_type)
             self._check_spans(arrivals.time_type)
-            self._set_time_type(arrivals.time_type)
+            self.set_time_type(arrivals.time_type)
         arrived = [self._arrive(arrivals) for arrivals in parts]
         if len(arrived) != 1:
             arrived = [join_events([self.admission.no_events(), *arrived])]
@@ -350,7 +351,8 @@ class Shard:
                 " until then batches are refused whole"
             )
 
-    def _set_time_type(self, kind: pa.DataType) -> None:
+    def set_time_type(self, kind: pa.DataType) -> None:
+        """Fix the type of the stream's times, once it is known."""
         known = self.admission.time_type
         self.admission.set_time_type(kind)
         found = self.admission.time_type
@@ -402,20 +404,36 @@ class Shard:
         silent = self._expire(silent_key, silent_time)
         if not self.hygiene.active:
             return self._write([*announced, *answered, *silent])
-        newest = self.admission.newest
-        rules, kind = self.hygiene.rules, self.admission.time_type
-        if rules.waits_for_first_event and newest is not None and kind is not None:
-            rules.begin(kind, self.admission.due_by(self.admission.first) or 0)
-        limit = self.admission.due_by(newest)
+        self.begin_lives()
+        limit = self.admission.due_by(self.admission.newest)
         keys = len(self.keys)
         step = StepRecord(
-            announced, answered, silent, accepted, silent_key, silent_time, limit, keys
+            announced,
+            answered,
+            silent,
+            accepted,
+            silent_key,
+            silent_time,
+            limit,
+            keys,
+            self.tells_all_ends,
         )
         told, ended = tidied(step, self.hygiene, self.catalog.kind, self.catalog.flags, _OUTCOMES)
+        self._note_ended(ended)
+        return self._write(told)
+
+    def _note_ended(self, ended: Int32s) -> None:
+        """Drop queries that have ended by themselves."""
         if ended.size:
             self.ended.update(self.catalog.names.strings().take(pa.array(ended)).to_pylist())
             self._drop(ended)
-        return self._write(told)
+
+    def begin_lives(self) -> None:
+        """Let the lives of queries begin that waited for the first event, if it has come."""
+        rules, kind = self.hygiene.rules, self.admission.time_type
+        began = self.admission.due_by(self.admission.first)
+        if rules.waits_for_first_event and began is not None and kind is not None:
+            rules.begin(kind, began)
 
     def _arrive(self, arrivals: Arrivals) -> Events:
         n = len(arrivals)

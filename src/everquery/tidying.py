@@ -41,6 +41,8 @@ class StepRecord:
         The newest time seen less the grace.
     keys : int
         How many keys there are.
+    tells_all_ends : bool
+        Whether the ends of queries for all keys are told here.
     """
 
     announced: list[Told]
@@ -51,6 +53,7 @@ class StepRecord:
     silent_time: Array
     limit: int | float | None
     keys: int
+    tells_all_ends: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,13 @@ def tidied(
         ends, end_ranks = _ends(ending, codes, line, hygiene, step.keys, len(out.values))
         ended = ends.slot.astype(np.int32)
         _let_live(np.setdiff1d(ending, ended), hygiene, flags)
-        out = Notices(*(np.concatenate(pair, axis=-1) for pair in zip(out, ends, strict=True)))
-        ranks = Ranks(*map(np.concatenate, zip(ranks, end_ranks, strict=True)))
+        told = np.flatnonzero((ends.key >= 0) | step.tells_all_ends)
+        out = Notices(
+            *(np.concatenate([a, b[..., told]], -1) for a, b in zip(out, ends, strict=True))
+        )
+        ranks = Ranks(
+            *(np.concatenate([a, b[told]]) for a, b in zip(ranks, end_ranks, strict=True))
+        )
     if not notices.slot.size and not out.slot.size:
         return [*step.announced, *step.answered, *step.silent], ended
     return [_merged(parts, diverted, out, ranks)], ended

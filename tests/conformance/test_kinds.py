@@ -27,7 +27,7 @@ cuts = st.lists(st.integers(0, 30), max_size=6)
 @every_kind
 @given(data=st.data())
 def test_equals_brute_force(kinds, new_runner, data):
-    history = data.draw(histories(kinds))
+    history = data.draw(histories(kinds, steps=hasattr(new_runner, "advance")))
     ends = data.draw(cuts)
     runner = new_runner(history.stream)
     wanted, twin = play_twin(history, ends)
@@ -44,7 +44,7 @@ def test_equals_brute_force(kinds, new_runner, data):
 @every_kind
 @given(data=st.data())
 def test_batches_are_invisible(kinds, new_runner, data):
-    history = data.draw(histories(kinds, in_order=True))
+    history = data.draw(histories(kinds, in_order=True, steps=hasattr(new_runner, "advance")))
     one = play(history, new_runner(history.stream), [])
     many = play(history, new_runner(history.stream), data.draw(cuts))
     each = play(history, new_runner(history.stream), list(range(len(history.events))))
@@ -56,7 +56,7 @@ def test_batches_are_invisible(kinds, new_runner, data):
 @every_kind
 @given(data=st.data())
 def test_snapshot_and_restore_at_every_batch_change_nothing(kinds, new_runner, data):
-    history = data.draw(histories(kinds))
+    history = data.draw(histories(kinds, steps=hasattr(new_runner, "advance")))
     ends = data.draw(cuts)
 
     def restart(runner):
@@ -75,7 +75,7 @@ def test_snapshot_and_restore_at_every_batch_change_nothing(kinds, new_runner, d
 @every_kind
 @given(data=st.data())
 def test_replay_is_deterministic_and_ids_are_unique(kinds, new_runner, data):
-    history = data.draw(histories(kinds))
+    history = data.draw(histories(kinds, steps=hasattr(new_runner, "advance")))
     ends = data.draw(cuts)
     first = play(history, new_runner(history.stream), ends)
     second = play(history, new_runner(history.stream), ends)

@@ -75,7 +75,7 @@ class QueryBlock:
             options={name: values[rows] for name, values in self.options.items()},
             owner=None if self.owner is None else self.owner.take(picked),
             labels=None if self.labels is None else self.labels.take(picked),
-            spans={name: column.take(order) for name, column in self.spans.items()},
+            spans={name: column.take(rows) for name, column in self.spans.items()},
         )
 
     def slice(self, begin: int, end: int) -> QueryBlock:

@@ -30,6 +30,7 @@ from everquery.sharding.host_files import Token, host_folder, read, write
 from everquery.sharding.journal import Cells, Contents, Journal
 from everquery.sharding.routing import known_part
 from everquery.state.accepted import COLUMNS, Events
+from everquery.state.names import load_names
 from everquery.state.snapshot import check_stream, pack, stream_header, unpack
 from everquery.stream import Stream
 
@@ -41,6 +42,9 @@ SHARED = 20_000  # new queries, before all are written to a file of the host
 GARBAGE = 50_000  # dropped queries in the journal, before it is written anew
 
 LogPart = tuple[str, bytes]  # an operation, and its payload
+# Parts of the journal that the registry's log does not have: how far time was when queries came,
+# where their lives begin; and when queries end, where the entries of their coming are gone.
+NEWEST, ENDS = "newest", "ends"
 
 _LIVE: OrderedDict[tuple[str, int], DurableShard] = OrderedDict()
 _MOST_LIVE = 16
@@ -77,6 +81,8 @@ class DurableShard:
     found : str
         How the live arrays were come by: ``new``, ``kept``, ``caught up``, ``mapped`` from a file
         of this host, or ``rebuilt`` from the cells alone.
+    times_before : pair of numbers or None
+        The newest time seen before the batch, and that of the first event.
     """
 
     def __init__(self, job: Job, number: int, cells: Cells) -> None:
@@ -86,6 +92,7 @@ class DurableShard:
         self.carried = Carried(job.carried)
         self.position = 0
         self.found = "new"
+        self.times_before: tuple[int | float | None, int | float | None] = (None, None)
         self.nonce = ""
         self.version = -1
         self.lineage = uuid4().hex
@@ -98,6 +105,9 @@ class DurableShard:
         self._queries = Journal("queries", cells, Contents())
         self._keys = Journal("keys", cells, Contents())
         self._carried = Journal("carried", cells, Contents())
+        self._rules = Journal("rules", cells, Contents())
+        self.shard.tells_all_ends = number == 0
+        self.shard.set_time_type(job.time_type)
 
     @classmethod
     def open(cls, job: Job, number: int, cells: Cells) -> DurableShard:
@@ -120,6 +130,7 @@ class DurableShard:
         queries = Journal("queries", cells, Contents.of_json(state["queries"]))
         keys = Journal("keys", cells, Contents.of_json(state["keys"]))
         carried = Journal("carried", cells, Contents.of_json(state["carried"]))
+        rules = Journal("rules", cells, Contents.of_json(state["rules"]))
         file: Token | None = None if state["file"] is None else tuple(state["file"])
         if here is not None and (here.version, here.nonce) == tokens[-1]:
             here.found = "kept"
@@ -141,12 +152,14 @@ class DurableShard:
                 here.found = "mapped"
         here._file = file
         here._job = job
-        here._queries, here._keys, here._carried = queries, keys, carried
+        here._queries, here._keys, here._carried, here._rules = queries, keys, carried, rules
+        here.shard.set_time_type(job.time_type)
         here._tokens = tokens
         here.lineage = state["lineage"]
         here._follow()
         here.version, here.nonce = tokens[-1]
         here.position = state["position"]
+        here.times_before = here.shard.admission.newest, here.shard.admission.first
         return here
 
     def apply(self, operation: str, payload: bytes) -> None:
@@ -167,6 +180,7 @@ class DurableShard:
         version = self.version + 1
         self._commit_queries(version, log)
         self._commit_keys(version)
+        self._commit_rules(version)
         if self._job.carried.names:
             self._carried.rebase(version, self.carried.save())
         self.version, self.nonce = version, uuid4().hex
@@ -184,6 +198,7 @@ class DurableShard:
             "queries": self._queries.contents.as_json(),
             "keys": self._keys.contents.as_json(),
             "carried": self._carried.contents.as_json(),
+            "rules": self._rules.contents.as_json(),
         }
         self._cells.put("head", json.dumps(head).encode())  # the last thing written
         _LIVE[self.lineage, self.number] = self
@@ -238,12 +253,30 @@ class DurableShard:
             self._take_keys(entry)
         if self.version < self._carried.contents.base:
             self.carried.load(self._carried.base())
+        if self.version < self._rules.contents.base:
+            header, arrays = unpack(self._rules.base())
+            self.shard.hygiene.load_named(header, arrays, self.shard.catalog, self.shard.keys)
+        self.shard.begin_lives()
         self._note_keys()
         self._dropped = self.shard.catalog.dropped
 
     def _apply_all(self, entry: bytes) -> None:
         for operation, payload in _unpack_log(entry):
-            self.apply(operation, payload)
+            if operation == NEWEST:
+                self.shard.admission.newest, self.shard.admission.first = json.loads(payload)
+                self.shard.begin_lives()
+            elif operation == ENDS:
+                self._set_ends(payload)
+            else:
+                self.apply(operation, payload)
+                if operation.startswith("register"):
+                    self.shard.settle()  # while it is known when their lives begin
+
+    def _set_ends(self, payload: bytes) -> None:
+        _, arrays = unpack(payload)
+        self.shard.settle()
+        slots = self.shard.catalog.names.find(load_names("ids", arrays))
+        self.shard.hygiene.rules.set_ends(slots, arrays["ends"])
 
     def _take_keys(self, entry: bytes) -> None:
         header, arrays = unpack(entry)
@@ -268,7 +301,8 @@ class DurableShard:
     def _commit_queries(self, version: int, log: Sequence[LogPart]) -> None:
         if not log:
             return
-        self._queries.append(version, _pack_log(log))
+        times = NEWEST, json.dumps(self.times_before).encode()
+        self._queries.append(version, _pack_log([times, *log]))
         contents = self._queries.contents
         catalog = self.shard.catalog
         contents.garbage += max(0, catalog.dropped - self._dropped)
@@ -288,6 +322,14 @@ class DurableShard:
         else:
             self._keys.append(version, self._saved_keys(changed))
         self._note_keys()
+
+    def _commit_rules(self, version: int) -> None:
+        """Write what waits of queries, if anything does or did."""
+        hygiene = self.shard.hygiene
+        if hygiene.active or self._rules.contents.base >= 0:
+            self._rules.rebase(
+                version, pack(*hygiene.save_named(self.shard.catalog, self.shard.keys))
+            )
 
     def _changed_keys(self) -> Int32s:
         keys = self.shard.keys
@@ -336,6 +378,11 @@ def _as_log(shard: Shard, stream: Stream) -> Iterable[LogPart]:
     for change in changes:
         for operation, _, payload in encode_change(change, stream):
             yield operation, payload
+    slots, ends = shard.hygiene.rules.ends()
+    if slots.size:
+        arrays: dict[str, Array] = {"ends": ends}
+        shard.catalog.names.save("ids", arrays, slots)
+        yield ENDS, pack({}, arrays)
 
 
 def _pack_log(log: Iterable[LogPart]) -> bytes:

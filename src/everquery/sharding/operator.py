@@ -150,6 +150,10 @@ class _Batch:
         self._lap("unpack")
         first = here.shard.admission.arrived
         notices = here.shard.process_parts([arrivals for arrivals, _ in parts])
+        if here.shard.ended:  # by themselves: the registry does not know, but the state must
+            ended = Deregister(pa.array(sorted(here.shard.ended), pa.string()))
+            log += [(name, data) for name, _, data in encode_change(ended, self.job.stream)]
+            here.shard.ended.clear()
         carried = None
         if here.shard.accepted is not None:
             here.carried.arrive(first, [part for _, part in parts if part.num_columns])

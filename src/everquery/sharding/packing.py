@@ -121,11 +121,12 @@ def _with_marks(arrivals: Arrivals) -> Arrivals:
         return arrivals
     if good.all():
         if np.all(time[:-1] <= time[1:]):
-            return replace(arrivals, newest=time[-1].item())
+            return replace(arrivals, newest=time[-1].item(), first=time[0].item())
     else:
         time = np.where(good, time, time[good].min())
     mark = np.maximum.accumulate(time)
-    return replace(arrivals, mark=mark, newest=mark[-1].item())
+    first = time[np.argmax(good)].item()
+    return replace(arrivals, mark=mark, newest=mark[-1].item(), first=first)
 
 
 def _keys_of_shard(key: pa.DictionaryArray, here: Int64s, rows: Int64s) -> pa.DictionaryArray:
@@ -163,7 +164,8 @@ def _blob(
             columns[_CARRIED + name] = column
     table = pa.table(columns)
     if arrivals.newest is not None:
-        table = table.replace_schema_metadata({"newest": repr(arrivals.newest)})
+        times = {"newest": repr(arrivals.newest), "first": repr(arrivals.first)}
+        table = table.replace_schema_metadata(times)
     return table_bytes(table)
 
 
@@ -179,7 +181,8 @@ def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> tuple[Arrival
     def array(name: str) -> Array | None:
         return np.asarray(columns[name]) if name in columns else None
 
-    newest = (table.schema.metadata or {}).get(b"newest")
+    metadata = table.schema.metadata or {}
+    newest, first = metadata.get(b"newest"), metadata.get(b"first")
     refused, culprit = array("refused"), array("culprit")
     values = np.empty((len(stream.attributes), n))
     for a in range(len(stream.attributes)):
@@ -195,6 +198,7 @@ def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> tuple[Arrival
         culprit=np.full(n, -1, np.int8) if culprit is None else culprit,
         mark=array("mark"),
         newest=None if newest is None else number(newest),
+        first=None if first is None else number(first),
     )
     carried = {
         name.removeprefix(_CARRIED): column

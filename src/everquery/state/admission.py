@@ -243,6 +243,7 @@ class Admission:
         """Put what is held back, and how far time is, into a snapshot."""
         header["arrived"] = self.arrived
         header["newest"] = self.newest
+        header["first"] = self.first
         arrays["time_type"] = np.frombuffer(
             pa.schema([("time", self.time_type or pa.null())]).serialize(), np.uint8
         )
@@ -253,6 +254,7 @@ class Admission:
         """Take over what a snapshot held back."""
         self.arrived = header["arrived"]
         self.newest = header["newest"]
+        self.first = header.get("first")
         kind = pa.ipc.read_schema(pa.py_buffer(arrays["time_type"].tobytes())).field("time").type
         self.time_type = None if pa.types.is_null(kind) else kind
         self.held = Events(*(arrays[f"held.{name}"] for name in COLUMNS))

@@ -142,6 +142,17 @@ class KeyTable:
             getattr(self, name)[..., numbers] = rows
         return numbers
 
+    def save_names(self, name: str, numbers: Int64s, arrays: dict[str, Array]) -> None:
+        """Put the names of some keys into arrays."""
+        if self._keyed:
+            self._names.save(name, arrays, numbers)
+
+    def find_names(self, name: str, count: int, arrays: dict[str, Array]) -> Int32s:
+        """Return the numbers here of so many keys that `save_names` put into arrays."""
+        if not self._keyed:
+            return np.zeros(count, np.int32)
+        return self._names.find(load_names(name, arrays))
+
     def nbytes(self) -> int:
         """Return the bytes of all arrays, names included."""
         names = self._names.name_bytes() + self._names.table_bytes()

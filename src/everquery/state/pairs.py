@@ -215,8 +215,11 @@ class PairTable:
         arrays["pairs.pair"] = pairs[used] & ~SLOT_MASK | slots
 
     def load(self, arrays: dict[str, Array]) -> None:
-        """Take over what waited in a snapshot."""
+        """Take over what waited in a snapshot, and nothing else."""
         pairs = arrays["pairs.pair"]
+        self.counts[[USED, FREED]] = 0
+        self.table = np.full(64, FREE, np.int32)
+        self.free = np.zeros(0, np.int32)
         self.set_time_type(arrays["pairs.soonest"].dtype)
         self.make_room(pairs.size)
         for name, column in self.entries._asdict().items():
@@ -224,6 +227,11 @@ class PairTable:
                 column[..., : pairs.size] = arrays[f"pairs.{name}"]
         self.counts[USED] = pairs.size
         refill_pairs(self.table, self.entries.pair, pairs.size)
+
+    def pairs(self) -> Int64s:
+        """Return the pairs of which something waits, in the order in which they are saved."""
+        pairs: Int64s = self.entries.pair[self.entries.pair != FREE]
+        return pairs
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

@@ -173,6 +173,18 @@ class Rules:
         self.end[slots] = np.where(fits, lives + self.end.dtype.type(now), never)
         self.next_end = min(self.end.min().item(), never)
 
+    def ends(self) -> tuple[Int32s, Array]:
+        """Return the queries of which it is known when they end, and when."""
+        slots = np.flatnonzero(self.end < end_of_time(self.end.dtype)).astype(np.int32)
+        return slots, self.end[slots]
+
+    def set_ends(self, slots: Int32s, ends: Array) -> None:
+        """Say when queries end, whenever their lives began."""
+        self.end = _with_room(self.end, slots, end_of_time(self.end.dtype))
+        self.end[slots] = ends
+        self._unbased = self._unbased[~np.isin(self._unbased, slots)]
+        self.still_living()
+
     @property
     def waits_for_first_event(self) -> bool:
         """Whether lives are to begin with the first event."""
