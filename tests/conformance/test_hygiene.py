@@ -15,7 +15,7 @@ from everquery.testing import assert_same_notices, notices_of
 from everquery.testing.strategies import History
 from tests.conformance.histories import STEPS, play, play_twin, rows_by_key
 
-HISTORIES = int(os.environ.get("EVERQUERY_HISTORIES", "40"))
+HISTORIES = int(os.environ.get("EVERQUERY_HISTORIES", "20"))
 KEYS = ["a", "b"]
 
 
