@@ -95,7 +95,7 @@ def check_table(
     *,
     already_live: Finder,
     repeated: Finder,
-    beyond_quota: Callable[[pa.Array | None, Bools], dict[str, Bools]],
+    beyond_quota: Callable[[pa.Array | None, Bools], dict[str, Bools]] | None = None,
     time_type: pa.DataType | None = None,
 ) -> CheckedTable:
     """Read and check a table of queries.
@@ -110,7 +110,7 @@ def check_table(
         durations).
     already_live, repeated : functions of the ids
         Which are live queries, and which occur in an earlier row.
-    beyond_quota : function of the owners and of which rows are good so far
+    beyond_quota : function of the owners and of which rows are good so far, optional
         Which of them an owner's quota has no room for, by reason.
     time_type : Arrow type, optional
         That of the stream's times, if it is known; spans must fit it.
@@ -128,8 +128,9 @@ def check_table(
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
     _check_labels(columns.get("labels"), problems)
     spans = _spans(columns, spec, problems, time_type)
-    for reason, rows in beyond_quota(columns.get("owner"), problems.good()).items():
-        problems.note(rows, reason)
+    if beyond_quota is not None:
+        for reason, rows in beyond_quota(columns.get("owner"), problems.good()).items():
+            problems.note(rows, reason)
     good = problems.good()
     blocks = tuple(_blocks(spec.kind, columns, low, high, bounded, options, spans, good))
     errors = no_errors() if good.all() else problems.table(ids)
