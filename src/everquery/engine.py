@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date, datetime
+from functools import partial
 from threading import RLock
 from types import TracebackType
 from typing import Any, Literal
@@ -41,6 +42,7 @@ from everquery.queries.changes import (
 from everquery.queries.spec import LONGEST_ID, Key, bad_text
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
+from everquery.quotas import check_quota, check_room, owners_of, rows_beyond
 from everquery.registry import Registry
 from everquery.results import Explanation, Registered
 from everquery.shard import DueMerge, Shard
@@ -231,13 +233,18 @@ class Engine:
             raise InvalidQueryError(f"on_error is {on_error!r}; it takes 'raise' or 'skip'")
         with self._lock:
             self.refresh()
+            beyond_quota = None
+            if on_error == "skip":
+                beyond_quota = partial(
+                    rows_beyond, quotas=self.quotas(), live_of=self._shard.live_of
+                )
             checked = check_table(
                 table,
                 KINDS[kind].spec,
                 self._stream,
                 already_live=self._shard.live,
                 repeated=repeated,
-                beyond_quota=self._beyond_quota if on_error == "skip" else None,
+                beyond_quota=beyond_quota,
                 time_type=self._shard.admission.time_type,
             )
             if on_error == "raise":
@@ -334,13 +341,7 @@ class Engine:
         Traceback (most recent call last):
         everquery.errors.QuotaError: owner 'ann' has 1 live queries and a quota of 1, ...
         """
-        reason = None if owner is None else bad_text(owner, "owner", LONGEST_ID)
-        if reason:
-            raise InvalidQueryError(reason)
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
-            raise InvalidQueryError(f"a quota is a number of queries, or None; got {limit!r}")
-        if limit is not None and not 0 <= limit < 2**63:
-            raise InvalidQueryError(f"a quota is 0 or more; got {limit!r}")
+        check_quota(owner, limit)
         with self._lock:
             if self._registry is not None:
                 self._check_writable()
@@ -362,45 +363,11 @@ class Engine:
         with self._lock:
             return self._shard.live_of(owner)
 
-    def _check_quota(self, change: Change) -> None:
+    def _check_room(self, change: Change) -> None:
         """Raise if a change would give an owner more queries than its quota."""
-        wanted = _owners_of(change)
-        quotas = self.quotas() if wanted else {}
-        if not quotas:
-            return
-        for owner, more in wanted.items():
-            limit = quotas.get(owner, quotas.get(None))
-            live = self._shard.live_of(owner)
-            if limit is not None and live + more > limit:
-                raise QuotaError(owner, limit, live, more)
-
-    def _beyond_quota(self, owners: pa.Array | None, good: Bools) -> dict[str, Bools]:
-        """Return which good rows of a table their owners' quotas have no room for, by reason."""
-        quotas = self.quotas()
-        if owners is None or not quotas:
-            return {}
-        distinct = owners.dictionary_encode()
-        names = distinct.dictionary.to_pylist()
-        limits = [quotas.get(name, quotas.get(None)) for name in names]
-        room = np.array(
-            [
-                np.iinfo(np.int64).max if limit is None else limit - self._shard.live_of(name)
-                for name, limit in zip(names, limits, strict=True)
-            ],
-            np.int64,
-        )
-        codes = np.asarray(distinct.indices.fill_null(-1))
-        rows = np.flatnonzero(good & (codes >= 0))
-        rows = rows[np.argsort(codes[rows], kind="stable")]
-        first = np.searchsorted(codes[rows], np.arange(len(names)))
-        beyond = rows[np.arange(rows.size) - first[codes[rows]] >= room[codes[rows]]]
-        reasons = {}
-        for limit in {limits[code] for code in np.unique(codes[beyond])}:
-            of_limit = np.array([each == limit for each in limits])
-            mask = np.zeros(good.size, np.bool_)
-            mask[beyond[of_limit[codes[beyond]]]] = True
-            reasons[f"its owner has a quota of {limit:,} live queries, and no room for it"] = mask
-        return reasons
+        wanted = owners_of(change)
+        if wanted:  # quotas may be in a database
+            check_room(wanted, self.quotas(), self._shard.live_of)
 
     def explain(self, query_id: str) -> Explanation:
         """Return how a query is evaluated, and what it is expected to cost."""
@@ -529,7 +496,7 @@ class Engine:
     def _apply(self, change: Change) -> None:
         with self._lock:
             if self._registry is None:
-                self._check_quota(change)
+                self._check_room(change)
                 self._shard.apply(change)
                 return
             self._check_writable()
@@ -537,7 +504,7 @@ class Engine:
             while True:
                 try:
                     self._shard.check(change)
-                    self._check_quota(change)
+                    self._check_room(change)
                 except (InvalidQueryError, UnknownQueryError):
                     if not self.refresh():  # so it is not because we are behind
                         raise
@@ -643,20 +610,6 @@ def _check_label_columns(stream: Stream) -> None:
                 f"stream {stream.name!r}: attribute {name!r} has the name of a notice column;"
                 " rename it in the events, or do without labels"
             )
-
-
-def _owners_of(change: Change) -> Counter[str]:
-    """Return how many queries a change begins for each owner."""
-    owners: Counter[str] = Counter()
-    match change:
-        case Register():
-            owners.update(query.owner for query in change.queries if query.owner is not None)
-        case RegisterBlocks():
-            for block in change.blocks:
-                if block.owner is not None:
-                    for pair in block.owner.drop_null().value_counts().to_pylist():
-                        owners[pair["values"]] += pair["counts"]
-    return owners
 
 
 def _in_units(time: int | float | date | datetime, kind: pa.DataType) -> int | float:

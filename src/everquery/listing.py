@@ -18,7 +18,7 @@ from everquery.queries.sql.literals import print_span
 from everquery.shard import Shard
 from everquery.state.rules import SPANS
 
-_TEXTS = ("id", "kind", "key", "state", "owner", "labels")
+_TEXTS = ("id", "kind", "key", "emit", "state", "owner", "labels")
 
 SKIP = "skip_"  # and an event: the option that a query does not tell of it
 _SHOWN = [name for name in OPTION_FLAGS if not name.startswith(SKIP)]

@@ -10,17 +10,14 @@ import numpy as np
 from everquery.index.arrays import DIVERTED, Array, Bools, Bytes, Int32s, Int64s, Uint64s
 from everquery.notices import Ordered, OutcomeTable, Told
 from everquery.state.accepted import Accepted, Events, join_events
-from everquery.state.hygiene import (
+from everquery.state.hygiene import Hygiene, Notices, Ranks, salt_of_times
+from everquery.state.timeline import (
     BEFORE_EVENTS,
     EVENT,
     EXPIRY,
-    Hygiene,
-    Notices,
-    Ranks,
     Timeline,
     fill_peaks,
     place_ends,
-    salt_of_times,
 )
 
 _SLOT_BITS = 31

@@ -13,7 +13,7 @@ def new_runner(request):
     return {"embedded": eq.Engine, "sharded": ShardedRunner}[request.param]
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def shared_files(tmp_path_factory):
     """Let shards of a few queries use files of the host too, and remove them."""
     with pytest.MonkeyPatch.context() as patch:

@@ -75,7 +75,11 @@ def add(
         options["emit"] = tuple(event.strip().lower() for event in emit.split(","))
     if silent:
         options["silent"] = True
-    for name in ("emit", "silent"):
+    spans = {"ttl": ttl, "dwell": dwell, "throttle": throttle}
+    options |= {
+        name: parse_span(text, f"--{name}") for name, text in spans.items() if text is not None
+    }
+    for name in ("emit", "silent", *spans):
         if name in options and name not in spec.__dataclass_fields__:
             raise typer.BadParameter(
                 f"{kind.value} queries have no such option", param_hint=f"--{name}"

@@ -166,8 +166,7 @@ def as_text_lines(notices: pa.Table, *, colour: bool = False) -> pa.Array:
     parts += [event, "  ", _by_distinct(_decoded(_array(notices.column("query_id"))), shown)]
     key = _decoded(_array(notices.column("key"))).cast(pa.string())
     if key.null_count < len(key):
-        named = pc.if_else(key.is_valid(), _by_distinct(key, shown), None)
-        parts.append(pc.binary_join_element_wise("  ", named, ""))
+        parts.append(pc.binary_join_element_wise("  ", _by_distinct(key, shown), ""))
     for name in names:
         parts.append(_named(name, _decoded(_array(notices.column(name)))))
     reason = _decoded(_array(notices.column("reason")))
@@ -176,11 +175,13 @@ def as_text_lines(notices: pa.Table, *, colour: bool = False) -> pa.Array:
     return pc.binary_join_element_wise(*lines, reason.fill_null(""), "\n", "")
 
 
-def _named(name: str, column: pa.Array) -> pa.Array:
+def _named(name: str, column: pa.Array) -> pa.Array | str:
     """Return cells with their names; nothing where there is no value."""
+    if column.null_count == len(column):
+        return ""
     text = column.cast(pa.string())
-    if not pa.types.is_floating(column.type):
-        text = pc.if_else(column.is_valid(), _by_distinct(text, shown), None)
+    if pa.types.is_string(column.type):
+        text = _by_distinct(text, shown)
     return pc.binary_join_element_wise(f"  {name}=", text, "")
 
 

@@ -59,8 +59,8 @@ def watch(
     Returns
     -------
     DataFrame
-        Streaming: query_id, kind, event, key, time, seq, reason, the attributes, notice_id, and
-        log_position, the version of the query set.
+        Streaming: query_id, kind, event, key, time, seq, reason, the attributes, held_back,
+        notice_id, and log_position, the version of the query set.
     """
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise SparkError("watch takes a streaming DataFrame; this one is not")

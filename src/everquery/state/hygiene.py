@@ -1,10 +1,8 @@
 """Alert hygiene: crossings that must dwell, notices that are throttled, queries that end.
 
-Deadlines follow the rule of expiry (`everquery.state.admission`): one is reached just before the
-first event of its key that comes at or after it, or that arrived when the newest time seen, less
-the grace, was there; without such an event, at the end of the step. So nothing depends on where a
-batch ends. A query's pairs with keys do not know of each other: each notice is taken through its
-own pair's state, and what comes out is put into one order afterwards.
+When a deadline is reached (`everquery.state.timeline`) does not depend on where a batch ends. A
+query's pairs with keys do not know of each other: each notice is taken through its own pair's
+state, and what comes out is put into one order afterwards.
 """
 
 from __future__ import annotations
@@ -44,46 +42,17 @@ from everquery.state.pairs import (
     remove_pair,
 )
 from everquery.state.rules import Rules
-
-# What comes one behind the other at one event: deadlines up to the expiry that it makes known, the
-# expiry, later deadlines, the event.
-DUE, EXPIRY, DUE_LATER, EVENT = range(4)
-BEFORE_EVENTS = -1  # the place of announcements
+from everquery.state.timeline import (
+    EVENT,
+    Timeline,
+    group_of,
+    place_reached,
+    rank_of,
+    stage_reached,
+)
 
 # What an outcome does to a key.
 OTHER, ENTERS, LEAVES = range(3)
-
-
-class Timeline(NamedTuple):
-    """A step: each key's events and expiries, and how far time is at its end.
-
-    Attributes
-    ----------
-    key, start : the keys of the batch, ascending, and where each one's events begin
-    row : int64, for each event, its place in the order of the batch
-    high : like time, for each event, its time or the newest time (less the grace) at its arrival
-    peak : like time, for each event, the largest `high` of its key so far
-    expiry : like time, for each event, when its key expired before it; empty if none did
-    fresh : uint8, for each event, whether its key expired before it
-    silent_key, silent_time : the keys that expire at the end of the step, ascending, and when
-    limit, never : like time, shape (1,)
-        The newest time less the grace, and the end of time.
-    ranks : int64, shape (3,)
-        Events of all steps before this one; the first rank of events, and of the step's end.
-    """
-
-    key: Int32s
-    start: Int64s
-    row: Int64s
-    high: Array
-    peak: Array
-    expiry: Array
-    fresh: Bytes
-    silent_key: Int32s
-    silent_time: Array
-    limit: Array
-    never: Array
-    ranks: Int64s
 
 
 class Spans(NamedTuple):
@@ -152,78 +121,6 @@ class Ranks(NamedTuple):
 def later(time: Any, span: Any, never: Any) -> Any:  # noqa: ANN401 - numbers of either type
     """Return a time this much later; never, if 64 bits can't hold it."""
     return time + span if time <= never - span else never
-
-
-@part
-def find_key(keys: Int32s, key: int) -> int:
-    """Return the place of a key among ascending ones, or -1."""
-    low = 0
-    top = keys.size
-    while low < top:
-        middle = (low + top) >> 1
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            top = middle
-    return low if low < keys.size and keys[low] == key else -1
-
-
-@part
-def place_reached(line: Timeline, moment: Any, first: int, begin: int, end: int) -> int:  # noqa: ANN401
-    """Return the first event from `first` on, of a key's from `begin` to `end`, not before a time.
-
-    The number of events if it is reached at the end of the step, and one more if it is not.
-    """
-    at = max(first, begin)
-    if at < end and (at == begin or line.peak[at - 1] < moment):
-        top = end
-        while at < top:
-            middle = (at + top) >> 1
-            if line.peak[middle] < moment:
-                at = middle + 1
-            else:
-                top = middle
-        if at < end:
-            return at
-    else:  # an earlier event was beyond it already, and events out of order may not be
-        while at < end:
-            if line.high[at] >= moment:
-                return at
-            at += 1
-    return line.high.size if moment <= line.limit[0] else line.high.size + 1
-
-
-@part
-def stage_reached(line: Timeline, place: int, key: int, moment: Any) -> int:  # noqa: ANN401
-    """Return whether a deadline comes before or after the expiry at the same place."""
-    if place < line.high.size:
-        if line.expiry.size > 0 and line.fresh[place] != 0 and moment <= line.expiry[place]:
-            return DUE
-    else:
-        at = find_key(line.silent_key, key)
-        if at >= 0 and moment <= line.silent_time[at]:
-            return DUE
-    return DUE_LATER
-
-
-@part
-def group_of(line: Timeline, key: int) -> tuple[int, int]:
-    """Return where a key's events begin and end."""
-    at = find_key(line.key, key)
-    if at < 0:
-        return 0, 0
-    return line.start[at], line.start[at + 1]
-
-
-@part
-def rank_of(line: Timeline, place: int, stage: int, key: int) -> int:
-    """Return what orders a notice among those of a step."""
-    rank: int = 4 * key + stage
-    if place >= line.high.size:
-        rank += line.ranks[2]
-    elif place >= 0:
-        rank = line.ranks[1] + 4 * line.row[place] + stage
-    return rank
 
 
 @part
@@ -371,16 +268,6 @@ def moment_of(i: int, line: Timeline, spans: Spans, notices: Notices) -> Any:  #
 
 
 @kernel
-def fill_peaks(start: Int64s, high: Array, peak: Array) -> None:
-    """Write the largest of each key's numbers so far."""
-    for group in range(start.size - 1):
-        for at in range(start[group], start[group + 1]):
-            peak[at] = high[at]
-            if at > start[group]:
-                peak[at] = max(peak[at], peak[at - 1])
-
-
-@kernel
 def tidy(
     line: Timeline, spans: Spans, notices: Notices, top: Array, entries: Entries, table: Int32s,
     free: Int32s, counts: Int64s, out: Notices, told: Ranks,
@@ -454,30 +341,6 @@ def tidy(
             if entries.pair[entry] != FREE:
                 remove_pair(entry, table, free, counts, entries.pair)
         i += 1
-
-
-@kernel
-def place_ends(
-    line: Timeline, end: Array, home: Int32s, nobody: int, place: Int64s, stage: Bytes, rank: Int64s
-) -> None:
-    """Find where each of some queries ends; see `place_reached` for where it does not.
-
-    Parameters
-    ----------
-    end, home : when each ends, and the key whose deadline that is, or -1
-    nobody : what stands for the key of those without, behind all keys
-    """
-    for i in range(end.size):
-        key = int(np.int64(home[i]))
-        if key < 0:
-            place[i] = line.high.size if end[i] <= line.limit[0] else line.high.size + 1
-            stage[i] = DUE_LATER
-            key = nobody
-        else:
-            begin, stop = group_of(line, key)
-            place[i] = place_reached(line, end[i], 0, begin, stop)
-            stage[i] = stage_reached(line, place[i], key, end[i])
-        rank[i] = rank_of(line, place[i], int(np.int64(stage[i])), key)
 
 
 @kernel

@@ -12,6 +12,7 @@ from sqlglot.tokens import Tokenizer, TokenType
 
 from everquery.errors import UnknownStreamError
 from everquery.queries import Border, Interval, Range
+from everquery.queries.spec import LONGEST_TIMEDELTA
 from everquery.queries.sql import (
     CreateQuery,
     CreateStream,
@@ -49,11 +50,11 @@ def stream_of(name):
     raise UnknownStreamError(f"there is no stream {name!r}")
 
 
-def spans(*, zero):
+def spans(*, zero, longest=timedelta.max):
     return st.none() | st.one_of(
         st.integers(0 if zero else 1, LONGEST_SPAN - 1),
         st.floats(0, LONGEST_SPAN / 2, exclude_min=not zero),
-        st.timedeltas(timedelta(0 if zero else 1), timedelta.max),
+        st.timedeltas(timedelta(0 if zero else 1), longest),
     )
 
 
@@ -97,7 +98,11 @@ def any_queries(draw, stream):
         "owner": draw(st.none() | NAMES),
         "labels": draw(st.dictionaries(NAMES, NAMES, max_size=3)),
     }
-    if draw(st.booleans()):
+    spec = draw(st.sampled_from([Range, Border]))
+    if stream.time:
+        longest = LONGEST_TIMEDELTA - timedelta.resolution
+        common |= {name: draw(spans(zero=False, longest=longest)) for name in spec.spans}
+    if spec is Range:
         return Range(**common)
     emit = draw(st.sampled_from([("enter", "leave"), ("enter",), ("leave",)]))
     return Border(**common, silent=draw(st.booleans()), emit=emit)
