@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date, datetime
@@ -20,13 +19,11 @@ from everquery.errors import (
     InvalidBatchError,
     InvalidQueryError,
     InvalidStreamError,
-    QuotaError,
     RegistryBehindError,
     RegistryError,
     UnknownQueryError,
     UnknownStreamError,
 )
-from everquery.index.arrays import Bools
 from everquery.kinds import KINDS
 from everquery.listing import filtered, list_queries
 from everquery.memory import release_freed_memory
@@ -39,7 +36,7 @@ from everquery.queries.changes import (
     RegisterBlocks,
     Resume,
 )
-from everquery.queries.spec import LONGEST_ID, Key, bad_text
+from everquery.queries.spec import Key
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
 from everquery.quotas import check_quota, check_room, owners_of, rows_beyond

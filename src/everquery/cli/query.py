@@ -84,13 +84,6 @@ def add(
             raise typer.BadParameter(
                 f"{kind.value} queries have no such option", param_hint=f"--{name}"
             )
-    for name, text in (("ttl", ttl), ("dwell", dwell), ("throttle", throttle)):
-        if text is not None:
-            if name not in spec.spans:
-                raise typer.BadParameter(
-                    f"{kind.value} queries have no such option", param_hint=f"--{name}"
-                )
-            options[name] = parse_span(text, f"--{name}")
     ranges = parse_box(box or [])
     with existing_engine(registry, stream) as engine:
         if key is not None:
