@@ -16,6 +16,7 @@ from everquery.errors import RegistryBehindError, RegistryError
 from everquery.registry.codec import EncodedRow
 
 BUSY_SECONDS = 30
+Error = sqlite3.Error  # of what is said in the driver's own words
 CHECKPOINT_PAGES = 10_000  # 40 MB of log before it is copied into the database's file
 
 
@@ -126,6 +127,3 @@ class FileWatch:
                 f"the registry {shown}: its file {what} since it was opened. Nothing is read or"
                 " written; put it back, or open the registry again"
             )
-
-
-Error = sqlite3.Error
