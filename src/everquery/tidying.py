@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,8 +88,9 @@ def tidied(
         ended = ends.slot.astype(np.int32)
         _let_live(np.setdiff1d(ending, ended), hygiene, flags)
         told = np.flatnonzero((ends.key >= 0) | step.tells_all_ends)
+        later: Sequence[Array] = ends
         out = Notices(
-            *(np.concatenate([a, b[..., told]], -1) for a, b in zip(out, ends, strict=True))
+            *(np.concatenate([a, b[..., told]], -1) for a, b in zip(out, later, strict=True))
         )
         ranks = Ranks(
             *(np.concatenate([a, b[told]]) for a, b in zip(ranks, end_ranks, strict=True))
