@@ -94,8 +94,10 @@ def watch(
         .load()
         .mapInArrow(RouteLog(job, codes), PACKED)
     )
+    # Spark asks its sources in this order how far they have come. The registry is the last: what
+    # was registered before an event could be seen takes effect before it.
     told = (
-        changes.union(events)
+        events.union(changes)
         .groupBy("shard")
         .transformWithState(
             RunShards(job, codes, plain, letters=dead_letters), TOLD, "Append", "None"

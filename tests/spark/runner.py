@@ -1,0 +1,126 @@
+"""The Spark runtime with the methods of an engine, for the conformance suite."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import shutil
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+
+import everquery as eq
+from everquery.sharding.wire import plain_schema
+from everquery.spark import watch
+from tests.spark.job import JobFolder, start, told
+
+# The rows of refused events among the notices; where `watch` has none, an engine beside it tells.
+LETTERS = {"dead_letters": True} if "dead_letters" in inspect.signature(watch).parameters else {}
+
+
+class SparkRunner:
+    """A streaming query that gets a file for every batch.
+
+    Only one runs at a time: one that begins stops the one before it, which goes on from its
+    checkpoint when it gets the next batch.
+    """
+
+    running = None
+
+    def __init__(self, stream: eq.Stream, *, spark) -> None:
+        self.spark = spark
+        self.stream = stream
+        self.folder = JobFolder(Path(tempfile.mkdtemp(prefix="everquery-runner-")))
+        self.registrar = eq.Engine(stream, registry=self.folder.registry)
+        self.files = 0
+        self.batch = -1  # the last one of which the notices have been returned
+        self.letters: list[pa.Table] = []
+
+    def register(self, query) -> None:
+        self.registrar.register(query)
+
+    def register_table(self, table, *, kind: str) -> None:
+        self.registrar.register_table(table, kind=kind)
+
+    def deregister(self, query_id: str) -> None:
+        self.registrar.deregister(query_id)
+
+    def pause(self, query_id: str) -> None:
+        self.registrar.pause(query_id)
+
+    def resume(self, query_id: str) -> None:
+        self.registrar.resume(query_id)
+
+    def process(self, batch: pa.Table | pa.RecordBatch) -> pa.Table:
+        if isinstance(batch, pa.RecordBatch):
+            batch = pa.Table.from_batches([batch])
+        self.folder.write(self.files, batch)
+        self.files += 1
+        self._run(batch.schema).processAllAvailable()
+        new = told(self.folder, after=self.batch)
+        self.batch = self.query.lastProgress["batchId"]
+        if not LETTERS:
+            self.registrar.process(batch)
+            return self._plain(new)
+        if new.num_rows:
+            refused = pa.compute.equal(new["kind"], "dead_letter")
+            self.letters.append(new.filter(refused).select(["key", "time", "reason"]))
+            new = new.filter(pa.compute.invert(refused))
+        return self._plain(new)
+
+    def _plain(self, notices: pa.Table) -> pa.Table:
+        if not notices.num_rows:
+            notices = plain_schema(self.registrar._shard.schema()).empty_table()
+        return notices.drop_columns(["log_position"])
+
+    def _run(self, schema: pa.Schema):
+        if SparkRunner.running is not self:
+            SparkRunner.stop()
+            self.query = start(self.spark, self.folder, self.stream, schema, **LETTERS)
+            SparkRunner.running = self
+        return self.query
+
+    @classmethod
+    def stop(cls) -> None:
+        """Stop the one that runs."""
+        if cls.running is not None:
+            cls.running.query.stop()
+            cls.running = None
+
+    def dead_letters(self) -> pa.Table:
+        if not LETTERS:
+            return self.registrar.dead_letters()
+        empty = pa.table({"reason": pa.array([], pa.string())})
+        return pa.concat_tables([empty, *self.letters], promote_options="permissive")
+
+    def stats(self) -> dict:
+        reasons = self.dead_letters()["reason"].to_pylist()
+        return {
+            "queries": self.registrar.stats()["queries"],
+            "dead_letters_by_reason": {reason: reasons.count(reason) for reason in set(reasons)},
+        }
+
+    def queries(self) -> pa.Table:
+        return self.registrar.queries()
+
+    def snapshot(self) -> bytes:
+        """Return what leads to the folder: the state is there, in the checkpoint."""
+        apart = ("spark", "query", "registrar")
+        kept = {name: value for name, value in vars(self).items() if name not in apart}
+        return pickle.dumps((kept, self.registrar.snapshot()))
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on in a folder with a new streaming query."""
+        self.close()
+        kept, registrar = pickle.loads(snapshot)
+        vars(self).update(kept)
+        self.registrar = eq.Engine(self.stream, registry=self.folder.registry)
+        self.registrar.restore(registrar)
+        SparkRunner.stop()
+
+    def close(self) -> None:
+        if SparkRunner.running is self:
+            SparkRunner.stop()
+        self.registrar.close()
+        shutil.rmtree(self.folder.root, ignore_errors=True)
