@@ -134,23 +134,22 @@ def _path(url: str) -> Path:
 
 def told(folder: JobFolder, *, after: int = -1) -> pa.Table:
     """Return the notices that the sink vouches for, of the batches after one."""
-    log = folder.notices / "_spark_metadata"
-    batches: dict[int, list[Path]] = {}
-    for file in log.glob("*"):
-        if file.name.isdigit():
-            batches[int(file.name)] = [_path(entry["path"]) for entry in _entries(file)]
-    known = {file for files in batches.values() for file in files}
-    for file in log.glob("*.compact"):  # all batches up to it, where they are not there alone
-        upto = int(file.name.split(".")[0])
-        rest = [_path(entry["path"]) for entry in _entries(file)]
-        batches.setdefault(upto, [path for path in rest if path not in known])
-    tables = [
-        pq.ParquetFile(path).read()
-        for number, paths in sorted(batches.items())
-        for path in sorted(paths, key=lambda path: path.name)
-        if number > after
-    ]
+    seen: set[Path] = set()
+    tables = []
+    for number, log in sorted(_sink_logs(folder.notices / "_spark_metadata")):
+        # Every tenth one has the files of all batches before it as well.
+        new = {_path(entry["path"]) for entry in _entries(log)} - seen
+        seen |= new
+        if number > after:
+            tables += [pq.ParquetFile(path).read() for path in sorted(new)]
     return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+
+
+def _sink_logs(log: Path) -> Iterator[tuple[int, Path]]:
+    for file in log.glob("*"):
+        number, _, rest = file.name.partition(".")
+        if number.isdigit() and rest in ("", "compact"):
+            yield int(number), file
 
 
 # -- what it should be ------------------------------------------------------------------------

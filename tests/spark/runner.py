@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,13 @@ from tests.spark.job import JobFolder, start, told
 
 # The rows of refused events among the notices; where `watch` has none, an engine beside it tells.
 LETTERS = {"dead_letters": True} if "dead_letters" in inspect.signature(watch).parameters else {}
+PUBLISH = """
+    BEGIN IMMEDIATE;
+    INSERT INTO main.everquery_changes SELECT * FROM ours.everquery_changes
+    WHERE first >= (SELECT head FROM main.everquery_streams);
+    UPDATE main.everquery_streams SET head = (SELECT head FROM ours.everquery_streams);
+    COMMIT;
+"""
 
 
 class SparkRunner:
@@ -33,6 +41,8 @@ class SparkRunner:
         self.stream = stream
         self.folder = JobFolder(Path(tempfile.mkdtemp(prefix="everquery-runner-")))
         self.registrar = eq.Engine(stream, registry=self.folder.registry)
+        self.live = self.folder.root / "live.db"  # the registry that Spark follows
+        eq.Engine(stream, registry=f"sqlite:///{self.live}")
         self.files = 0
         self.batch = -1  # the last one of which the notices have been returned
         self.letters: list[pa.Table] = []
@@ -55,6 +65,7 @@ class SparkRunner:
     def process(self, batch: pa.Table | pa.RecordBatch) -> pa.Table:
         if isinstance(batch, pa.RecordBatch):
             batch = pa.Table.from_batches([batch])
+        self._publish()
         self.folder.write(self.files, batch)
         self.files += 1
         self._run(batch.schema).processAllAvailable()
@@ -69,6 +80,13 @@ class SparkRunner:
             new = new.filter(pa.compute.invert(refused))
         return self._plain(new)
 
+    def _publish(self) -> None:
+        """Let Spark see all changes since the last batch at once, as an engine does."""
+        with sqlite3.connect(self.live, isolation_level=None) as connection:
+            connection.execute(f"ATTACH '{self.folder.root / 'queries.db'}' AS ours")
+            connection.executescript(PUBLISH)
+        connection.close()
+
     def _plain(self, notices: pa.Table) -> pa.Table:
         if not notices.num_rows:
             notices = plain_schema(self.registrar._shard.schema()).empty_table()
@@ -77,7 +95,8 @@ class SparkRunner:
     def _run(self, schema: pa.Schema):
         if SparkRunner.running is not self:
             SparkRunner.stop()
-            self.query = start(self.spark, self.folder, self.stream, schema, **LETTERS)
+            options = {"registry": f"sqlite:///{self.live}", **LETTERS}
+            self.query = start(self.spark, self.folder, self.stream, schema, **options)
             SparkRunner.running = self
         return self.query
 
