@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
+from everquery.sharding import durable
 from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
 
 WRITES = ("first write", "before the last write", "after the last write")
@@ -25,6 +26,9 @@ POINTS = (
     "shard has told",
     "unpack begins",
 )
+
+
+durable.SHARED = 10  # so that the files of the host are in play too
 
 
 class TaskFailed(Exception):  # noqa: N818 - it is one of ours, on purpose
@@ -71,7 +75,7 @@ class BrokenRunShards(RunShards):
         super().init(handle)
         self._cells = BrokenCells(self._cells, self.plan)
 
-    def handleInputRows(self, key, rows, timerValues) -> Iterator:  # noqa: N802, N803
+    def handleInputRows(self, key, rows, timerValues) -> Iterator:  # noqa: N802
         self.plan.at("shard begins")
         yield from super().handleInputRows(key, rows, timerValues)
         self.plan.at("shard has told")

@@ -14,11 +14,13 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import everquery as eq
 from everquery.engine import open_registry
+from everquery.sharding.telling import LETTER
 from everquery.spark import watch
 from tests.conformance.histories import rows_by_key
 
@@ -117,9 +119,9 @@ def _files_of_source(logs: Path) -> list[tuple[int, Path]]:
     """Return all files that the file source has seen, each with its offset."""
     found = {
         (entry["batchId"], entry["path"])
-        for log in logs.glob("*/*")
+        for source in logs.glob("[0-9]*")
+        for _, log in _logs(source)
         for entry in _entries(log)
-        if "batchId" in entry
     }
     return [(at, _path(url)) for at, url in sorted(found)]
 
@@ -136,7 +138,7 @@ def told(folder: JobFolder, *, after: int = -1) -> pa.Table:
     """Return the notices that the sink vouches for, of the batches after one."""
     seen: set[Path] = set()
     tables = []
-    for number, log in sorted(_sink_logs(folder.notices / "_spark_metadata")):
+    for number, log in sorted(_logs(folder.notices / "_spark_metadata")):
         # Every tenth one has the files of all batches before it as well.
         new = {_path(entry["path"]) for entry in _entries(log)} - seen
         seen |= new
@@ -145,8 +147,9 @@ def told(folder: JobFolder, *, after: int = -1) -> pa.Table:
     return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
 
-def _sink_logs(log: Path) -> Iterator[tuple[int, Path]]:
-    for file in log.glob("*"):
+def _logs(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the entries of a log of Spark's that is compacted now and then."""
+    for file in folder.glob("*"):
         number, _, rest = file.name.partition(".")
         if number.isdigit() and rest in ("", "compact"):
             yield int(number), file
@@ -155,13 +158,15 @@ def _sink_logs(log: Path) -> Iterator[tuple[int, Path]]:
 # -- what it should be ------------------------------------------------------------------------
 
 
-def expected(folder: JobFolder, stream: eq.Stream, *, registry: str | None = None) -> pa.Table:
-    """Return what an engine that nothing disturbs tells of the same batches."""
+def expected(
+    folder: JobFolder, stream: eq.Stream, *, registry: str | None = None
+) -> tuple[pa.Table, pa.Table]:
+    """Return what an engine that nothing disturbs tells of the same batches, and its letters."""
     log = open_registry(registry or folder.registry)
     entries = list(log.read(stream, 0))
     log.close()
     engine = eq.Engine(stream)
-    tables = []
+    tables, letters = [], []
     for batch in batches_of(folder):
         while entries and entries[0].position < batch.position:
             engine._apply(entries.pop(0).change)
@@ -169,7 +174,8 @@ def expected(folder: JobFolder, stream: eq.Stream, *, registry: str | None = Non
             notices = engine.process(events if batch.files else events.slice(0, 0))
             at = pa.repeat(pa.scalar(batch.position, pa.int64()), notices.num_rows)
             tables.append(notices.append_column("log_position", at))
-    return pa.concat_tables(tables, promote_options="permissive")
+            letters.append(engine._shard.dead_letters.drain())
+    return tuple(pa.concat_tables(each, promote_options="permissive") for each in (tables, letters))
 
 
 def _any_file(folder: JobFolder) -> Path:
@@ -178,7 +184,11 @@ def _any_file(folder: JobFolder) -> Path:
 
 def assert_exact(folder: JobFolder, stream: eq.Stream, *, least: int = 1, registry=None) -> None:
     """Assert that the sink has each notice once, in order within each key, and all of them."""
-    actual, wanted = told(folder), expected(folder, stream, registry=registry)
+    everything = told(folder)
+    refused = pc.equal(everything["kind"], LETTER)
+    actual = everything.filter(pc.invert(refused))
+    wanted, letters = expected(folder, stream, registry=registry)
+    assert _letters(everything.filter(refused), stream) == _letters(letters, stream)
     ours, theirs = rows_by_key(actual), rows_by_key(wanted)
     for key in ours.keys() | theirs.keys():
         got, want = ours.get(key, []), theirs.get(key, [])
@@ -190,8 +200,11 @@ def assert_exact(folder: JobFolder, stream: eq.Stream, *, least: int = 1, regist
                 f"  got      {got[at : at + 1]}\n  expected {want[at : at + 1]}"
             )
     assert actual.num_rows >= least, f"only {actual.num_rows} notices"
-    ids = actual["notice_id"].to_pylist()
-    wanted_ids = wanted["notice_id"].to_pylist()
-    assert len(set(ids)) == len(set(wanted_ids)), "a notice id occurs twice"
+    assert len(actual["notice_id"].unique()) == len(wanted["notice_id"].unique())
     read = {file for batch in batches_of(folder) for file in batch.files}
     assert read == set(folder.events.iterdir()), "a file was not read"
+
+
+def _letters(table: pa.Table, stream: eq.Stream) -> list[str]:
+    columns = ["reason", "key", "time", *stream.attributes]
+    return sorted(map(repr, table.select(columns).to_pylist()))

@@ -1,6 +1,12 @@
-"""Events in disorder and queries that come and go, from a seed."""
+"""Events in disorder and queries that come and go, from a seed.
+
+As a process that makes changes all the time: python -m tests.spark.market REGISTRY SEED.
+"""
 
 from __future__ import annotations
+
+import sys
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -68,3 +74,16 @@ class Owners:
         getattr(self.engine, what)(name)
         if what == "deregister":
             self._live.remove(name)
+
+
+def main(registry: str, seed: str) -> None:
+    """Make changes, a few a second, until the process is ended."""
+    owners = Owners(registry, int(seed))
+    pauses = np.random.default_rng([4, int(seed)])
+    while True:
+        owners.change()
+        time.sleep(pauses.exponential(0.2))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

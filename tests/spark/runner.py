@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 import shutil
 import sqlite3
@@ -10,14 +9,12 @@ import tempfile
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import everquery as eq
-from everquery.sharding.wire import plain_schema
-from everquery.spark import watch
+from everquery.sharding.telling import LETTER, plain_schema
 from tests.spark.job import JobFolder, start, told
 
-# The rows of refused events among the notices; where `watch` has none, an engine beside it tells.
-LETTERS = {"dead_letters": True} if "dead_letters" in inspect.signature(watch).parameters else {}
 PUBLISH = """
     BEGIN IMMEDIATE;
     INSERT INTO main.everquery_changes SELECT * FROM ours.everquery_changes
@@ -71,13 +68,10 @@ class SparkRunner:
         self._run(batch.schema).processAllAvailable()
         new = told(self.folder, after=self.batch)
         self.batch = self.query.lastProgress["batchId"]
-        if not LETTERS:
-            self.registrar.process(batch)
-            return self._plain(new)
         if new.num_rows:
-            refused = pa.compute.equal(new["kind"], "dead_letter")
+            refused = pc.equal(new["kind"], LETTER)
             self.letters.append(new.filter(refused).select(["key", "time", "reason"]))
-            new = new.filter(pa.compute.invert(refused))
+            new = new.filter(pc.invert(refused))
         return self._plain(new)
 
     def _publish(self) -> None:
@@ -89,13 +83,13 @@ class SparkRunner:
 
     def _plain(self, notices: pa.Table) -> pa.Table:
         if not notices.num_rows:
-            notices = plain_schema(self.registrar._shard.schema()).empty_table()
+            notices = plain_schema(self.registrar._shard.schema(), pa.schema([])).empty_table()
         return notices.drop_columns(["log_position"])
 
     def _run(self, schema: pa.Schema):
         if SparkRunner.running is not self:
             SparkRunner.stop()
-            options = {"registry": f"sqlite:///{self.live}", **LETTERS}
+            options = {"registry": f"sqlite:///{self.live}", "dead_letters": True}
             self.query = start(self.spark, self.folder, self.stream, schema, **options)
             SparkRunner.running = self
         return self.query
@@ -108,8 +102,6 @@ class SparkRunner:
             cls.running = None
 
     def dead_letters(self) -> pa.Table:
-        if not LETTERS:
-            return self.registrar.dead_letters()
         empty = pa.table({"reason": pa.array([], pa.string())})
         return pa.concat_tables([empty, *self.letters], promote_options="permissive")
 

@@ -14,7 +14,7 @@ def test_workers_die_and_tasks_fail_at_every_point(spark, tmp_path, monkeypatch,
     folder = JobFolder(tmp_path)
     owners = Owners(folder.registry)
     owners.register(60)
-    query = start(spark, folder, STREAM, SCHEMA)
+    query = start(spark, folder, STREAM, SCHEMA, dead_letters=True)
     # Two points a batch, of different stages mostly: a task is tried four times.
     faults = [(what, point) for point in POINTS for what in ("kill", "fail")] * rounds
     try:

@@ -83,7 +83,7 @@ def watch(
     notices = notice_schema(stream, time_type, key_type)
     carried = _carried(df, carry, notices)
     kinds = {name: kind.spec for name, kind in KINDS.items()}
-    job = Job(stream, kinds, shards, time_type, carried)
+    job = Job(stream, kinds, shards, time_type, carried, key_type)
     plain = plain_schema(notices, carried)
     codes = shard_codes(shards)
     columns = dict.fromkeys([*stream.columns(), *carry])
