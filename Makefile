@@ -17,7 +17,7 @@ test-all: java $(VENV)/.installed-dev
 
 # The kernels interpreted by Python: slow, but a debugger and coverage see every line.
 test-nojit: $(VENV)/.installed-dev
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest tests/unit tests/conformance -m "not slow and not million"
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest tests/unit tests/conformance -m "not slow and not million and not spark"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,8 +1,10 @@
-"""Hypothesis profiles, chosen by HYPOTHESIS_PROFILE: fast (default), balanced and so on."""
+"""Hypothesis profiles, chosen by HYPOTHESIS_PROFILE; one Spark session for all tests."""
 
+import contextlib
 import os
 
 import numba
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 _COMMON = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -21,3 +23,23 @@ def pytest_configure(config):
     if numba.config.DISABLE_JIT:
         for what in ("overflow", "invalid value"):
             config.addinivalue_line("filterwarnings", f"ignore:{what} encountered:RuntimeWarning")
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Return a local session in which a task is tried four times."""
+    from everquery.spark import local_session, stop_session
+    from everquery.spark.registry_source import RegistrySource
+    from everquery.spark.session import LIGHT_JAVA
+    from tests.servers.jars import JarsMissingError, jars
+
+    # The connectors to Kafka come along where they can be had: there is only one session.
+    connectors = {}
+    with contextlib.suppress(JarsMissingError):
+        connectors["spark.jars"] = ",".join(map(str, sorted(jars("connectors").glob("*.jar"))))
+    session = local_session(
+        "everquery-tests", cores=2, attempts=4, settings=connectors, java_options=LIGHT_JAVA
+    )
+    session.dataSource.register(RegistrySource)
+    yield session
+    stop_session(session)

@@ -13,7 +13,8 @@
     ├── UnknownStreamError      (KeyError)    the registry has no such stream
     ├── RegistryError                         the registry can't be opened, read or written
     │   ├── RegistryBehindError               another writer came first; try again
-    │   └── RegistryLostError                 it lacks what a reader has read or has yet to read
+    │   ├── RegistryLostError                 it lacks what a reader has read or has yet to read
+    │   └── ReaderBusyError                   another process follows the log as this reader
     ├── SparkError                            the Spark runtime can't start, or not like this
     │   ├── SparkMissingError   (ImportError) PySpark, or what it needs, is not installed
     │   └── JavaMissingError                  no Java that Spark can run on
@@ -106,6 +107,10 @@ class RegistryBehindError(RegistryError):
 
 class RegistryLostError(RegistryError):
     """The registry lacks what a reader has read or has yet to read; waiting does not help."""
+
+
+class ReaderBusyError(RegistryError):
+    """Another process follows the log as this reader: two runs on one checkpoint."""
 
 
 class SparkError(EverqueryError):

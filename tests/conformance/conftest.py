@@ -1,16 +1,60 @@
 """The runtimes under test; every test of this folder runs on each of them."""
 
+from functools import partial
+
 import pytest
+from hypothesis import Phase, settings
 
 import everquery as eq
+from everquery.kinds import KINDS
 from everquery.sharding import durable
 from tests.conformance.sharded import ShardedRunner
 
+# A batch takes Spark a fraction of a second and a start seconds, so there are few examples, with
+# queries of all kinds together; the rest is slow. A failure is told as it was found.
+EXAMPLES = {"few": 3, "many": 20}
+FAILURES = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
+SEEDS = 1
 
-@pytest.fixture(params=["embedded", "sharded"], scope="session")
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        chosen = getattr(item, "callspec", None) and item.callspec.params
+        if chosen and chosen.get("new_runner") == "spark":
+            item.add_marker(pytest.mark.spark)
+            few = len(chosen.get("kinds", KINDS)) < len(KINDS)
+            if few or chosen.get("seed", 0) >= SEEDS or chosen.get("kind") == "range":
+                item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Draw few examples where they run on Spark."""
+    if not (item.get_closest_marker("spark") and hasattr(item.obj, "hypothesis")):
+        return (yield)
+    name = "_hypothesis_internal_use_settings"
+    before = getattr(item.obj, name)
+    examples = EXAMPLES["many" if item.get_closest_marker("slow") else "few"]
+    setattr(item.obj, name, settings(before, max_examples=examples, phases=FAILURES))
+    try:
+        return (yield)
+    finally:
+        setattr(item.obj, name, before)
+
+
+@pytest.fixture(params=["embedded", "sharded", "spark"], scope="session")
 def new_runner(request):
     """Return what makes a fresh runner of a stream."""
-    return {"embedded": eq.Engine, "sharded": ShardedRunner}[request.param]
+    if request.param == "embedded":
+        yield eq.Engine
+    elif request.param == "sharded":
+        yield ShardedRunner
+    else:
+        spark = request.getfixturevalue("spark")
+        from tests.spark.runner import SparkRunner
+
+        yield partial(SparkRunner, spark=spark)
+        SparkRunner.stop()
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 import everquery as eq
-from everquery.errors import RegistryError, RegistryLostError
+from everquery.errors import ReaderBusyError, RegistryError, RegistryLostError
 from everquery.kinds import KINDS
 from everquery.registry import codec, follower, readers
 from everquery.registry.codec import decode_change
@@ -51,18 +51,24 @@ def engine(registry_url):
         yield engine
 
 
+def ended(reader):
+    reader.close()
+    reader._thread.shutdown(wait=True)
+
+
 @pytest.fixture
 def follow(registry_url):
     made = []
 
     def make(**options):
+        while made:  # only one process at a time is a reader
+            ended(made.pop())
         made.append(Follower(registry_url, "trades", **{"start_seconds": 5.0, **options}))
         return made[-1]
 
     yield make
     for each in made:
-        each.close()
-        each._thread.shutdown(wait=True)
+        ended(each)
 
 
 def settled(reader):
@@ -169,7 +175,8 @@ def test_a_range_reads_the_same_again_whatever_is_compacted(engine, follow):
     assert [row.operation for row in after] == ["deregister", "register"]
     assert ids(rows + after)[0] == sorted(engine.queries()["id"].to_pylist())
     engine.compact_registry()
-    assert follow().rows(first, second) == after
+    again = follow()
+    assert again.rows(first, second) == after
     # When it has come further, what it needed goes with the next compaction.
     again.commit(second)
     settled(again)
@@ -223,7 +230,8 @@ def test_a_reader_is_forgotten_after_a_week(engine, follow, monkeypatch):
     now = readers.time.time()
     monkeypatch.setattr(readers.time, "time", lambda: now + readers.FORGET_SECONDS - 60)
     engine.compact_registry()
-    assert follow().rows(first, Place(2, first.reader, 0))[0].count == 1
+    reader = follow()
+    assert reader.rows(first, Place(2, first.reader, 0))[0].count == 1
     monkeypatch.setattr(readers.time, "time", lambda: now + readers.FORGET_SECONDS + 60)
     engine.compact_registry()
     assert readers_of(engine) == []
@@ -362,4 +370,38 @@ def test_a_server_that_stops_and_starts_again(own_postgres, caplog):
     assert [row.position for row in reader.rows(place, end)] == [1, 2]
     assert len(caplog.records) == 2
     reader.close()
+    engine._registry.close()
+
+
+def test_one_process_at_a_time_is_a_reader(engine, registry_url, follow, monkeypatch):
+    monkeypatch.setattr(follower, "BUSY_SECONDS", 0.2)
+    engine.register(query("a"))
+    first = follow()
+    place = first.latest(Place(), queries=10)
+    second = Follower(registry_url, "trades")
+    for ask in (lambda: second.latest(place, queries=10), lambda: second.rows(Place(), place)):
+        with pytest.raises(ReaderBusyError, match="runs on it already"):
+            ask()
+    engine.register(query("b"))
+    assert first.latest(place, queries=10).position == 2  # and nothing happened to this one
+    monkeypatch.setattr(follower, "BUSY_SECONDS", 30)
+    threading.Timer(0.5, first._dropped).start()
+    assert second.latest(place, queries=10).position == 2
+    ended(second)
+
+
+def test_a_claim_lost_with_its_connection_is_taken_again(own_postgres, monkeypatch):
+    monkeypatch.setattr(follower, "BUSY_SECONDS", 0.2)
+    engine = eq.Engine(STREAM, registry=own_postgres.url)
+    engine.register(query("a"))
+    first, second = (Follower(own_postgres.url, "trades") for _ in range(2))
+    place = first.latest(Place(), queries=10)
+    own_postgres.stop()
+    own_postgres.start()
+    assert second.latest(place, queries=10) == place  # it came first
+    settled(first)
+    with pytest.raises(ReaderBusyError):
+        [first.latest(place, queries=10) for _ in range(10)]
+    ended(first)
+    ended(second)
     engine._registry.close()

@@ -1,4 +1,4 @@
-"""One Spark session for all tests; registries and servers beside it."""
+"""Streaming queries that are collected; registries and servers beside them."""
 
 import contextlib
 import os
@@ -7,9 +7,6 @@ import time
 
 import pytest
 
-from everquery.spark import local_session, stop_session
-from everquery.spark.registry_source import RegistrySource
-from everquery.spark.session import LIGHT_JAVA
 from tests.integration.conftest import own_postgres, postgres
 from tests.servers.cluster import Cluster
 from tests.servers.jars import JarsMissingError, jars
@@ -22,20 +19,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/spark/" in item.path.as_posix():
             item.add_marker(pytest.mark.spark)
-
-
-@pytest.fixture(scope="session")
-def spark():
-    # The connectors to Kafka come along where they can be had: there is only one session.
-    settings = {}
-    with contextlib.suppress(JarsMissingError):
-        settings["spark.jars"] = ",".join(map(str, sorted(jars("connectors").glob("*.jar"))))
-    session = local_session(
-        "everquery-tests", cores=2, attempts=1, settings=settings, java_options=LIGHT_JAVA
-    )
-    session.dataSource.register(RegistrySource)
-    yield session
-    stop_session(session)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,13 @@ from typing import TypeVar
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from everquery.errors import RegistryError, RegistryLostError, UnknownStreamError
+from everquery.errors import (
+    ReaderBusyError,
+    RegistryError,
+    RegistryLostError,
+    UnknownStreamError,
+)
+from everquery.registry.claims import Claim
 from everquery.registry.log import Registry
 from everquery.registry.readers import SEEN_SECONDS, LogReader, LogRow
 
@@ -30,6 +36,7 @@ START_SECONDS = 60.0
 RETRY_SECONDS = 0.5
 WARN_SECONDS = 5.0
 REMIND_SECONDS = 60.0
+BUSY_SECONDS = 10.0  # for which a run that ends, or was killed, may still hold its claim
 MAX_ENTRIES = 20_000
 
 log = logging.getLogger("everquery.registry")
@@ -92,6 +99,8 @@ class Follower:
         self._answer_seconds, self._start_seconds = answer_seconds, start_seconds
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="everquery-registry")
         self._registry: Registry | None = None
+        self._claim: Claim | None = None
+        self._claimed = ""
         self._news: News | None = None
         self._asked: tuple[Place, Future[News | None]] | None = None
         self._noted: Future[None] | None = None
@@ -126,6 +135,7 @@ class Follower:
             A position not to go beyond.
         """
         self.commit(self._committed)
+        self._be(start.reader)
 
         def ask() -> News | None:
             return self._look(start, queries, furthest) if start.reader else self._begin(furthest)
@@ -142,6 +152,7 @@ class Follower:
 
     def rows(self, start: Place, end: Place) -> list[LogRow]:
         """Return the log between two places that `latest` gave, now or before a failure."""
+        self._be(end.reader)
         if self._news is not None and (self._news.start, self._news.end) == (start, end):
             return self._news.rows
         return self._surely(lambda: self._read(start, end))
@@ -157,6 +168,24 @@ class Follower:
         if place != self._committed or now - self._seen > SEEN_SECONDS:
             self._noted = self._thread.submit(self._note, place, now)
 
+    def _be(self, reader: str) -> None:
+        """Become a reader; raise if another process is.
+
+        Two runs on one checkpoint are found out here, before either reads on. A claim that was
+        lost with the registry is taken again when that is back; until then nothing waits.
+        """
+        if self._claimed == reader:
+            return
+        give_up = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._surely(lambda: self._hold(reader))
+                return
+            except ReaderBusyError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(LATE_SECONDS)
+
     def target(self) -> int:
         """Return the head as it is now."""
         return self._surely(lambda: self._reader().head())
@@ -169,7 +198,7 @@ class Follower:
         while True:
             try:
                 return self._answered(self._thread.submit(ask).result(self._start_seconds))
-            except RegistryLostError:
+            except (RegistryLostError, ReaderBusyError):
                 raise
             except (RegistryError, NoAnswerError) as error:
                 self._dropped()
@@ -189,7 +218,7 @@ class Follower:
         self._asked = asked
         try:
             news = self._answered(asked[1].result(patience))
-        except RegistryLostError:
+        except (RegistryLostError, ReaderBusyError):
             raise
         except NoAnswerError as error:
             self._warn(error)
@@ -234,12 +263,14 @@ class Follower:
         if not self.head:
             return None
         name = uuid.uuid4().hex
+        self._hold(name)
         base, self.head = reader.begin(name)
         position = self.head if furthest is None else max(base, min(self.head, furthest))
         end = Place(position, name, base)
         return News(Place(), end, reader.rows(0, position, base=base))
 
     def _look(self, start: Place, queries: int | None, furthest: int | None) -> News | None:
+        self._hold(start.reader)
         reader = self._reader()
         self.head = reader.head()
         if self.head < start.position:
@@ -264,17 +295,38 @@ class Follower:
             return  # the next `latest` tells
         self._committed, self._seen = place, now
 
+    def _hold(self, reader: str) -> None:
+        """Claim a reader, or see that it is still claimed."""
+        if self._claim is not None:
+            if self._claimed == reader and self._claim.holds():
+                return
+            self._claim.release()
+            self._claim = None
+        self._claim = self._opened().claim(reader)
+        if self._claim is None:
+            raise ReaderBusyError(
+                f"another process follows the log of {self._stream!r} for this checkpoint: a query"
+                " runs on it already. Stop that one, or give this one a checkpoint of its own"
+            )
+        self._claimed = reader
+
     def _reader(self) -> LogReader:
+        return self._opened().log_reader(self._stream)
+
+    def _opened(self) -> Registry:
         if self._registry is None:
             _check_file(self._url)
             self._registry = Registry(self._url, {})
-        return self._registry.log_reader(self._stream)
+        return self._registry
 
     def _dropped(self) -> None:
         self._thread.submit(self._drop)
 
     def _drop(self) -> None:
         """Close the registry; the next question opens it anew."""
+        if self._claim is not None:
+            self._claim.release()
+            self._claim = None
         if self._registry is not None:
             self._registry.close()
             self._registry = None

@@ -43,7 +43,7 @@ from everquery.errors import (
 )
 from everquery.queries import Query
 from everquery.queries.changes import Change, RegisterBlocks
-from everquery.registry import readers, sqlite
+from everquery.registry import claims, readers, sqlite
 from everquery.registry.codec import EncodedRow, decode_change, encode_change
 from everquery.registry.definitions import stream_as_json, stream_of_json
 from everquery.stream import Stream
@@ -297,6 +297,11 @@ class Registry:
             for first, count, operation, payload in rows:
                 change = decode_change(operation, bytes(payload), stream, self._kinds)
                 yield Entry(first, count, change)
+
+    def claim(self, reader: str) -> claims.Claim | None:
+        """Return a claim on a reader in this process; None if another process has it."""
+        with self._explained():
+            return claims.claim(self._database, reader)
 
     def log_reader(self, name: str) -> readers.LogReader:
         """Return what reads a stream's log row by row, for a reader in another process."""

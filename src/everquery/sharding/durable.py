@@ -31,7 +31,7 @@ from everquery.sharding.journal import Cells, Contents, Journal
 from everquery.sharding.routing import known_part
 from everquery.state.accepted import COLUMNS, Events
 from everquery.state.names import load_names
-from everquery.state.snapshot import check_stream, pack, stream_header, unpack
+from everquery.state.snapshot import differences, pack, stream_header, unpack
 from everquery.stream import Stream
 
 LAYOUT = 1
@@ -61,6 +61,7 @@ class Job:
     shards : int
     time_type : the Arrow type of the stream's times; null without
     carried : the columns of events that are carried into notices
+    key_type : the Arrow type of the stream's keys; null if they are not known yet
     """
 
     stream: Stream
@@ -68,6 +69,17 @@ class Job:
     shards: int
     time_type: pa.DataType
     carried: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    key_type: pa.DataType = field(default_factory=pa.null)
+
+    def types(self) -> dict[str, str]:
+        """Return the types of columns that state depends on."""
+        stream = self.stream
+        types = {stream.key: self.key_type, stream.time: self.time_type}
+        return {
+            name: str(kind)
+            for name, kind in types.items()
+            if name is not None and not pa.types.is_null(kind)
+        }
 
 
 class DurableShard:
@@ -191,6 +203,7 @@ class DurableShard:
             "stream": stream_header(self._job.stream),
             "shards": self._job.shards,
             "shard": self.number,
+            "types": self._job.types(),
             "lineage": self.lineage,
             "position": self.position,
             "tokens": self._tokens,
@@ -352,6 +365,13 @@ class DurableShard:
         return pack(header, arrays)
 
 
+def check_cells(job: Job, number: int, cells: Cells) -> None:
+    """Raise if a shard's cells are of another stream or another number of shards."""
+    head = cells.get("head")
+    if head is not None:
+        _check(json.loads(head), job, number)
+
+
 def forget_live() -> None:
     """Drop all live arrays of this process; the cells have everything."""
     _LIVE.clear()
@@ -363,12 +383,24 @@ def _check(state: dict[str, Any], job: Job, number: int) -> None:
             f"the checkpoint has layout {state['layout']}, and this everquery writes {LAYOUT};"
             " start with a new checkpoint, or go on with the everquery that wrote it"
         )
-    check_stream(state["stream"], job.stream)
+    said = differences(state["stream"], job.stream)
+    if said:
+        raise SnapshotError(
+            f"the checkpoint is of another stream ({said}); give the stream that it is of, or"
+            " start with a new checkpoint"
+        )
     if (state["shards"], state["shard"]) != (job.shards, number):
         raise SnapshotError(
-            f"the checkpoint is of {state['shards']} shards, and this run has {job.shards};"
-            " give the same number, or move the checkpoint with `everquery rescale`"
+            f"the checkpoint is of {state['shards']} shards, and this run has {job.shards}; give"
+            " the same number, which stays for the life of a checkpoint, or start with a new one"
         )
+    types = job.types()
+    for name, kind in state["types"].items():
+        if types.get(name, kind) != kind:
+            raise SnapshotError(
+                f"column {name!r} has type {types[name]}, and had {kind} when the checkpoint was"
+                " written; cast it to that type, or start with a new checkpoint"
+            )
 
 
 def _as_log(shard: Shard, stream: Stream) -> Iterable[LogPart]:

@@ -67,18 +67,24 @@ def run_batch(job: Job, number: int, given: Input, cells: Cells) -> Output:
     """Take a shard from one version to the next.
 
     A query that makes the work fail is taken out, and the others go on; nothing is written before
-    all work is done, so what failed left no trace.
+    all work is done, so what failed left no trace. What fails while reading or writing the cells
+    is no query's fault and fails the batch: the runtime has it done again from the same cells.
     """
+    batch = _Batch(job, number, given, cells)
+    batch.open()
+    reasons: dict[tuple[str, str], str] = {}
     try:
-        return _Batch(job, number, given, cells).run()
+        batch.work()
     except Exception as error:
         quarantine = Quarantine(
             error, lambda ids: _Batch(job, number, given, cells, ids).rehearse()
         )
         first = _Batch(job, number, given, cells)
         reasons = quarantine.culprits(first.new_queries(), first.old_queries)
-        ids = frozenset(query_id for _, query_id in reasons)
-        return _Batch(job, number, given, cells, ids).run(reasons)
+        batch = _Batch(job, number, given, cells, frozenset(each for _, each in reasons))
+        batch.open()
+        batch.work()
+    return batch.commit(reasons)
 
 
 @dataclass
@@ -92,26 +98,34 @@ class _Batch:
     left_out: AbstractSet[str] = frozenset()
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def run(self, quarantined: dict[tuple[str, str], str] | None = None) -> Output:
-        """Do the work, and commit it."""
+    def open(self) -> None:
+        """Get hold of the shard."""
         self._began = perf_counter()
-        here = self._open()
-        before = here.shard.events
-        notices, carried, log = self._work(here)
+        self._here = self._open()
+
+    def work(self) -> None:
+        """Do the work, and write nothing."""
+        here = self._here
+        self._before = here.shard.events
+        self._notices, self._carried, self._log = self._work(here)
         while (due := here.shard.due_merge()) is not None:
             here.shard.install(due, due.run())  # here: another process may have the shard next
         self._lap("merge")
+
+    def commit(self, quarantined: dict[tuple[str, str], str]) -> Output:
+        """Write what the work changed."""
+        here = self._here
         letters = here.shard.dead_letters.drain()
-        here.commit(log)
+        here.commit(self._log)
         self._lap("commit")
         catalog = here.shard.catalog
         return Output(
-            notices,
+            self._notices,
             letters,
-            carried,
-            quarantined or {},
+            self._carried,
+            quarantined,
             here.position,
-            here.shard.events - before,
+            here.shard.events - self._before,
             len(catalog) - catalog.dropped,
             here.found,
             self.seconds,
@@ -119,8 +133,8 @@ class _Batch:
 
     def rehearse(self) -> None:
         """Do the work, and commit nothing."""
-        self._began = perf_counter()
-        self._work(self._open())
+        self.open()
+        self.work()
 
     def new_queries(self) -> list[tuple[str, str]]:
         """Return kind and id of the queries that come with this batch."""

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from everquery.registry.readers import LogRow
-from everquery.sharding.durable import Job
+from everquery.sharding.durable import Job, check_cells
 from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import Packer
 from everquery.sharding.routing import route
@@ -86,18 +86,25 @@ class PackEvents:
         task = TaskContext.get()
         partition = 0 if task is None else task.partitionId()
         packer = Packer(self.job.stream, self.job.shards, tuple(self.job.carried.names))
+        seen = set()
         for number, shard, blob in packer.pack(batches):
-            packed = {
-                "shard": self.codes[shard],
-                "lane": EVENTS,
-                "first": partition,
-                "second": number,
-                "named": 0,
-                "operation": None,
-                "payload": blob,
-            }
-            yield pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
+            seen.add(shard)
+            yield self._packed(shard, partition, number, blob)
+        if seen and 0 not in seen:  # it looks whether the checkpoint is that of this job
+            yield self._packed(0, partition, 0, b"")
         _Worker.prepare()
+
+    def _packed(self, shard: int, partition: int, number: int, blob: bytes) -> pa.RecordBatch:
+        packed = {
+            "shard": self.codes[shard],
+            "lane": EVENTS,
+            "first": partition,
+            "second": number,
+            "named": 0,
+            "operation": None,
+            "payload": blob,
+        }
+        return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
 
 
 class _StateCells:
@@ -142,9 +149,13 @@ class RunShards(StatefulProcessor):
         for row in rows:
             if row.lane == LOG:
                 log.append(LogRow(row.first, row.second, row.named, row.operation, row.payload))
-            else:
+            elif row.payload:
                 events.append(((row.first, row.second), row.payload))
-        yield from self._rows(shard, run_batch(self._job, shard, Input(log, events), self._cells))
+        if log or events:
+            output = run_batch(self._job, shard, Input(log, events), self._cells)
+            yield from self._rows(shard, output)
+        else:
+            check_cells(self._job, shard, self._cells)
         _Worker.prepare()
 
     def _rows(self, shard: int, output: Output) -> Iterator[Row]:

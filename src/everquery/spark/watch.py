@@ -83,7 +83,7 @@ def watch(
     notices = notice_schema(stream, time_type, key_type)
     carried = _carried(df, carry, notices)
     kinds = {name: kind.spec for name, kind in KINDS.items()}
-    job = Job(stream, kinds, shards, time_type, carried)
+    job = Job(stream, kinds, shards, time_type, carried, key_type)
     plain = plain_schema(notices, carried)
     codes = shard_codes(shards)
     columns = dict.fromkeys([*stream.columns(), *carry])
@@ -94,8 +94,10 @@ def watch(
         .load()
         .mapInArrow(RouteLog(job, codes), PACKED)
     )
+    # Spark asks its sources in this order how far they have come. The registry is the last: what
+    # was registered before an event could be seen takes effect before it.
     told = (
-        changes.union(events)
+        events.union(changes)
         .groupBy("shard")
         .transformWithState(
             RunShards(job, codes, plain, letters=dead_letters), TOLD, "Append", "None"

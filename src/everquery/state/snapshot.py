@@ -33,14 +33,19 @@ def stream_header(stream: Stream) -> dict[str, Any]:
 
 def check_stream(header: dict[str, Any], stream: Stream) -> None:
     """Raise if a snapshot is of another stream than this one."""
-    ours = stream_header(stream)
-    different = [name for name in ours if ours[name] != header.get(name)]
-    if different:
-        said = "; ".join(f"{name}: {header.get(name)!r}, here {ours[name]!r}" for name in different)
+    said = differences(header, stream)
+    if said:
         raise SnapshotError(
             f"the snapshot is of another stream ({said});"
             " restore it into an engine of its own stream. The engine is as it was"
         )
+
+
+def differences(header: dict[str, Any], stream: Stream) -> str:
+    """Return in what a stream's header and a stream differ; empty if in nothing."""
+    ours = stream_header(stream)
+    different = [name for name in ours if ours[name] != header.get(name)]
+    return "; ".join(f"{name}: {header.get(name)!r}, here {ours[name]!r}" for name in different)
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:

@@ -289,3 +289,33 @@ def test_mapped_arrays_change_for_one_worker_only(host, monkeypatch):
     forget_live()
     shard.run(Deregister(pa.array(["b5"])), rows=[("IBM", 2, 9.2, "x"), ("AAPL", 2, 9.2, "x")])
     assert next(host.glob("*.arrays")).read_bytes() == before
+
+
+@pytest.mark.parametrize("at", [0, 1, -1])
+def test_a_store_that_fails_is_no_querys_fault(monkeypatch, at):
+    shard = OneShard()
+    shard.run(Register((eq.Border("old", {"price": (40, 50)}),)), rows=[("IBM", 1, 45.0, "x")])
+    before = MemoryCells(shard.cells)
+    log = shard.position
+    written = []
+
+    def put(cells, name, value):
+        cells[name] = value
+        written.append(name)
+        if name == "head" if at < 0 else len(written) > at:
+            raise RuntimeError("no answer")  # the value is there, and the writer does not know
+
+    given = (Register((eq.Border("new", {"price": (40, 50)}),)),)
+    rows = [("IBM", 2, 60.0, "x"), ("IBM", 3, 44.0, "x")]
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryCells, "put", put)
+        with pytest.raises(RuntimeError, match="no answer"):
+            shard.run(*given, rows=rows)
+    assert written.count("head") <= 1
+    shard.cells, shard.position = before, log  # what a runtime does after a failure
+    output = shard.run(*given, rows=rows)
+    assert output.quarantined == {}
+    assert told(output) == [
+        ("new", "enter", 0), ("old", "leave", 1), ("new", "leave", 1),
+        ("old", "enter", 2), ("new", "enter", 2),
+    ]  # fmt: skip

@@ -1,0 +1,133 @@
+"""The stages of a job with faults: at chosen points, once each, a worker dies or a task fails.
+
+Workers import this module by name; `break_stages` puts its classes in the place of the real ones.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark import TaskContext
+
+from everquery.sharding import durable
+from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
+
+WRITES = ("first write", "before the last write", "after the last write")
+POINTS = (
+    "pack begins",
+    "pack ends",
+    "route begins",
+    "shard begins",
+    *WRITES,
+    "shard has told",
+    "unpack begins",
+)
+
+
+durable.SHARED = 10  # so that the files of the host are in play too
+
+
+class TaskFailed(Exception):  # noqa: N818 - it is one of ours, on purpose
+    """A task fails and its worker lives on, with all that it remembers."""
+
+
+class Plan:
+    """Which faults happen: files in a folder, named by point; who removes one makes it happen."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def add(self, what: str, point: str) -> None:
+        """Let something (``kill`` or ``fail``) happen when a worker next comes to a point."""
+        assert point in POINTS
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / f"{what} {point}").touch()
+
+    def waiting(self) -> list[str]:
+        """Return what has not happened yet."""
+        return sorted(file.name for file in self.folder.glob("*"))
+
+    def at(self, point: str) -> None:
+        """Let happen what is planned for a point."""
+        if TaskContext.get() is None:  # on the driver
+            return
+        if self._take(f"kill {point}"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._take(f"fail {point}"):
+            raise TaskFailed(f"at the point where {point}")
+
+    def _take(self, name: str) -> bool:
+        try:
+            (self.folder / name).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+class BrokenRunShards(RunShards):
+    plan: Plan
+
+    def init(self, handle) -> None:
+        super().init(handle)
+        self._cells = BrokenCells(self._cells, self.plan)
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator:  # noqa: N802
+        self.plan.at("shard begins")
+        yield from super().handleInputRows(key, rows, timerValues)
+        self.plan.at("shard has told")
+
+
+class BrokenCells:
+    def __init__(self, cells, plan: Plan) -> None:
+        self._cells = cells
+        self._plan = plan
+        self.get = cells.get
+        self.remove = cells.remove
+
+    def put(self, name: str, value: bytes) -> None:
+        if name != "head":
+            self._cells.put(name, value)
+            self._plan.at("first write")
+            return
+        self._plan.at("before the last write")
+        self._cells.put(name, value)
+        self._plan.at("after the last write")
+
+
+class BrokenPackEvents(PackEvents):
+    def __call__(self, batches):
+        self.plan.at("pack begins")
+        yield from super().__call__(batches)
+        self.plan.at("pack ends")
+
+
+class BrokenRouteLog(RouteLog):
+    def __call__(self, batches):
+        self.plan.at("route begins")
+        yield from super().__call__(batches)
+
+
+class BrokenUnpackNotices(UnpackNotices):
+    def __call__(self, batches):
+        self.plan.at("unpack begins")
+        yield from super().__call__(batches)
+
+
+def break_stages(monkeypatch, plan: Plan) -> None:
+    """Let `watch` make stages with faults."""
+
+    def maker(broken):
+        def make(*arguments, **named):
+            stage = broken(*arguments, **named)
+            object.__setattr__(stage, "plan", plan)  # they are frozen
+            return stage
+
+        return make
+
+    module = sys.modules["everquery.spark.watch"]  # the package has a function of that name
+    for broken in (BrokenPackEvents, BrokenRouteLog, BrokenRunShards, BrokenUnpackNotices):
+        monkeypatch.setattr(module, broken.__name__.removeprefix("Broken"), maker(broken))

@@ -1,0 +1,89 @@
+"""Events in disorder and queries that come and go, from a seed.
+
+As a process that makes changes all the time: python -m tests.spark.market REGISTRY SEED.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+
+import everquery as eq
+
+# With everything that a shard has to remember: positions, times, held events and silent keys.
+STREAM = eq.Stream("s", key="k", time="t", attributes=["x", "y"], grace=6, expire_after=120)
+SCHEMA = pa.schema(
+    [("k", pa.string()), ("t", pa.int64()), ("x", pa.float64()), ("y", pa.float64())]
+)
+KEYS, EVENTS = 40, 400
+
+
+def events(number: int) -> pa.Table:
+    """Return the events of a file: their times follow those of the file before."""
+    rng = np.random.default_rng([1, number])
+    time = np.sort(rng.integers(0, 40, EVENTS)) + 40 * number
+    late = rng.integers(0, 4, EVENTS) + 30 * (rng.random(EVENTS) < 0.01)  # some of them too late
+    refused = rng.random(EVENTS) < 0.01
+    return pa.table(
+        {
+            "k": [f"k{key}" for key in rng.integers(0, KEYS, EVENTS)],
+            "t": time - late,
+            "x": pa.array(rng.integers(0, 25, EVENTS).astype(float), mask=refused),
+            "y": rng.integers(0, 25, EVENTS).astype(float),
+        },
+        schema=SCHEMA,
+    )
+
+
+def query(number: int) -> eq.Border | eq.Range:
+    rng = np.random.default_rng([2, number])
+    spec = eq.Border if rng.random() < 0.7 else eq.Range
+    box = {}
+    for name in ("x", "y"):
+        if rng.random() < 0.7:
+            low = float(rng.integers(0, 20))
+            box[name] = (low, low + float(rng.integers(1, 6)))
+    return spec(f"q{number}", box, key=None if rng.random() < 0.2 else f"k{rng.integers(0, KEYS)}")
+
+
+class Owners:
+    """Registers, drops, pauses and resumes queries; what it does next follows from a seed."""
+
+    def __init__(self, registry: str, seed: int = 0) -> None:
+        self.engine = eq.Engine(STREAM, registry=registry)
+        self._rng = np.random.default_rng([3, seed])
+        self._live: list[str] = []
+        self._made = 1_000_000 * seed
+
+    def register(self, many: int) -> None:
+        queries = [query(self._made + i) for i in range(many)]
+        self._made += many
+        self.engine.register(queries)
+        self._live += [each.id for each in queries]
+
+    def change(self) -> None:
+        """Make one change."""
+        what = self._rng.choice(["register", "register", "deregister", "pause", "resume"])
+        if what == "register" or len(self._live) < 10:
+            self.register(int(self._rng.integers(1, 4)))
+            return
+        name = self._live[self._rng.integers(0, len(self._live))]
+        getattr(self.engine, what)(name)
+        if what == "deregister":
+            self._live.remove(name)
+
+
+def main(registry: str, seed: str) -> None:
+    """Make changes, a few a second, until the process is ended."""
+    owners = Owners(registry, int(seed))
+    pauses = np.random.default_rng([4, int(seed)])
+    while True:
+        owners.change()
+        time.sleep(pauses.exponential(0.2))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
