@@ -21,6 +21,7 @@ from benchmarks import (
     range_boxes,
     range_peers,
     registry,
+    spark_runtime,
 )
 from benchmarks.findings import Findings, Record
 from benchmarks.harness import ROOT, Scale, one_core, provenance
@@ -36,10 +37,16 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         live_changes,
         cold_start,
         registry,
+        spark_runtime,
         cei_figures,
     )
 }
-ALL_CORES = {live_changes.NAME, cold_start.NAME, registry.NAME}  # the others run on one
+ALL_CORES = {
+    live_changes.NAME,
+    cold_start.NAME,
+    registry.NAME,
+    spark_runtime.NAME,
+}  # the others run on one
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ ORDER = (
     "live_changes",
     "cold_start",
     "registry",
+    "spark_runtime",
     "cei_figures",
 )
 TITLES = {
@@ -26,6 +27,7 @@ TITLES = {
     "live_changes": "Changes while events flow",
     "cold_start": "First notice of a fresh process",
     "registry": "The registry and the command line",
+    "spark_runtime": "The Spark runtime",
     "cei_figures": "Range queries: cei-index Figures 14 to 19",
 }
 MARK, END_MARK = "<!-- measured: written by python -m benchmarks -->", "<!-- /measured -->"

@@ -68,7 +68,8 @@ class Driver:
         self.errors = folder.root / "driver.log"
         with self.errors.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.driver", str(folder.root), *filter(None, [master])],
+                [sys.executable, "-m", "tests.spark.driver", str(folder.root)]
+                + ([master] if master else []),
                 stdout=log, stderr=log, env=surroundings, cwd=folder.root, start_new_session=True,
             )  # fmt: skip
 

@@ -1,0 +1,385 @@
+"""The Spark runtime: rates beside a no-op, trigger times, live registration, a long run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+import everquery as eq
+from benchmarks import spark_jobs
+from benchmarks.findings import Figure, Findings, Panel, Table
+from benchmarks.harness import Scale
+from benchmarks.markets import STREAM, Market
+from everquery.spark import local_session, stop_session, watch
+
+NAME = "spark_runtime"
+SCHEMA = "symbol string, ts bigint, price double"
+WARM = 3  # batches of a job that are not counted
+FEW = 20  # events of a small batch
+
+
+def run(scale: Scale) -> Findings:
+    """Measure every job over the same files, in one session, in turns."""
+    market = Market.draw(scale)
+    rows = scale.pick(1_000_000, 2_000)
+    findings = Findings(
+        {
+            **market.parameters(),
+            "events_a_trigger": 2 * rows,
+            "files_a_trigger": 2,
+            "source": "Parquet files, two a trigger",
+            "timing": "median trigger behind the first three; all cores, local[2]",
+        }
+    )
+    with tempfile.TemporaryDirectory(prefix="everquery-spark-") as folder:
+        bench = Bench(Path(folder), market, rows, scale)
+        try:
+            bench.rates(findings)
+            bench.triggers(findings)
+            bench.registration(findings)
+            bench.long_run(findings)
+        finally:
+            bench.close()
+    return findings
+
+
+class Bench:
+    """A session, its files of events, and registries of two sizes."""
+
+    def __init__(self, folder: Path, market: Market, rows: int, scale: Scale) -> None:
+        self.folder, self.market, self.rows, self.scale = folder, market, rows, scale
+        self.spark: SparkSession = local_session("everquery benchmarks")
+        self._jobs = 0
+        self.files = self._write_files()
+        table = market.table()
+        self.many = self._registry("many", table)
+        few = scale.pick(10_000, 100)
+        self.few = self._registry("few", table.slice(0, few))
+        # As many notices an event as with few: the others are where no price comes.
+        self.few_of_many = self._registry(
+            "few of many", pa.concat_tables([table.slice(0, few), _far(table.slice(few))])
+        )
+
+    def close(self) -> None:
+        """Stop Spark."""
+        stop_session(self.spark)
+
+    def _registry(self, name: str, table: pa.Table) -> str:
+        url = f"sqlite:///{self.folder}/{name}.db"
+        with eq.Engine(STREAM, registry=url, lazy=True) as engine:
+            engine.register_table(table, kind="border")
+        return url
+
+    def _write_files(self) -> list[Path]:
+        """Write the feed once; jobs read it under as many names as they need."""
+        stock = self.folder / "stock"
+        stock.mkdir()
+        per_file = self.rows // self.market.batch
+        batches = (strings for _, strings, _ in self.market.batches())
+        paths = []
+        for number in range(self.scale.pick(12, 4)):
+            path = stock / f"{number}.parquet"
+            table = pa.Table.from_batches(list(islice(batches, per_file)))
+            pq.write_table(table, path, row_group_size=self.rows // 4)
+            paths.append(path)
+        return paths
+
+    def source(self, triggers: int, *, small: bool = False) -> DataFrame:
+        """Return a stream of two files a trigger, to and fro over the stock."""
+        folder = self.folder / f"in{self._jobs}"
+        folder.mkdir()
+        there = [*self.files, *reversed(self.files)]
+        few = pq.read_table(self.files[0]).slice(0, FEW // 2)
+        for number in range(2 * triggers):
+            path = folder / f"{number:06}.parquet"
+            if small:
+                pq.write_table(few, path)
+            else:
+                os.link(there[number % len(there)], path)
+            os.utime(path, (number, number))
+        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 2)
+        return reader.parquet(str(folder))
+
+    def job(self, frame: DataFrame, at_end: Callable[[Path], None] | None = None) -> Any:  # noqa: ANN401
+        """Run a job over all of its source; return its progress, trigger by trigger."""
+        checkpoint = self.folder / f"checkpoint{self._jobs}"
+        self._jobs += 1
+        query = (
+            frame.writeStream.format("noop")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        progress = [each for each in query.recentProgress if each.numInputRows > 2]
+        if at_end is not None:
+            at_end(checkpoint)
+        shutil.rmtree(checkpoint)
+        return progress
+
+    # -- rates ----------------------------------------------------------------------------
+
+    def rates(self, findings: Findings) -> None:
+        """Race the jobs over the same files."""
+        triggers = self.scale.pick(12, 4)
+        jobs: dict[str, tuple[int, Callable[[DataFrame], DataFrame]]] = {
+            "no-op": (triggers, spark_jobs.no_op),
+            "1,000,000 queries": (triggers, self._watch(self.many)),
+            "10,000 queries": (triggers, self._watch(self.few)),
+            "the same and 990,000 that are far": (triggers, self._watch(self.few_of_many)),
+            "a row an event": (
+                self.scale.pick(5, 4), lambda df: spark_jobs.row_by_row(df, self.many)
+            ),
+        }  # fmt: skip
+        found: dict[str, list[float]] = {name: [] for name in jobs}
+        told: dict[str, float | None] = {}
+        for _ in range(self.scale.pick(2, 1)):
+            for name, (count, make) in jobs.items():
+                progress = self.job(make(self.source(count)))
+                found[name].append(_rate(progress))
+                told[name] = _told(progress)
+        best = {name: max(rates) for name, rates in found.items()}
+        best["range join"] = self._join()
+        self._say_rates(findings, best, told)
+
+    def _watch(self, registry: str) -> Callable[[DataFrame], DataFrame]:
+        return lambda df: watch(df, STREAM, registry=registry)
+
+    def _join(self) -> float:
+        """Return the rate of a range join with all queries, over what it can finish."""
+        queries = self.folder / "queries.parquet"
+        pq.write_table(self.market.table(), queries)
+        source = self.source(self.scale.pick(4, 4), small=True)
+        few = self.spark.read.parquet(str(queries))
+        return _rate(self.job(spark_jobs.range_join(source, few)), warm=1)
+
+    def _say_rates(
+        self, findings: Findings, best: dict[str, float], told: dict[str, float | None]
+    ) -> None:
+        base = best["no-op"]
+        ours = best["1,000,000 queries"]
+        name = "Spark, 1,000,000 key-filtered borders"
+        findings.at_least(f"{name}: rate against a no-op `mapInArrow`", ours / base, 0.6, "")
+        findings.at_least(
+            f"{name}: rate against a row an event", ours / best["a row an event"], 4, "times"
+        )
+        findings.at_least(
+            "Spark, from 10,000 to 1,000,000 queries with as many notices: rate",
+            best["the same and 990,000 that are far"] / best["10,000 queries"], 0.8, "",
+        )  # fmt: skip
+        rows: list[list[str | float | None]] = [
+            [job, rate, rate / base, told.get(job)] for job, rate in best.items()
+        ]
+        findings.tables.append(
+            Table(
+                "spark_rates",
+                "Events a second through a streaming job",
+                ["job", "events/s", "of the no-op", "notices an event"],
+                rows,
+                "The range join tells matches, not borders, and keeps no state; it is given"
+                f" {FEW} events a trigger, all that it can finish.",
+            )
+        )
+
+    # -- triggers -------------------------------------------------------------------------
+
+    def triggers(self, findings: Findings) -> None:
+        """Compare the triggers of small batches with those of an empty stateful job."""
+        count = self.scale.pick(60, 6)
+        times: dict[str, list[float]] = {}
+        for turn in range(2):
+            for name, make in (
+                ("empty", spark_jobs.empty), ("ours", self._watch(self.many))
+            ):  # fmt: skip
+                progress = self.job(make(self.source(count, small=True)))
+                if turn:  # the first turn warms up
+                    times[name] = [_seconds(each) for each in progress][WARM:]
+        ours, empty = median(times["ours"]), median(times["empty"])
+        findings.at_most(
+            "Spark, 1,000,000 queries, few events: trigger against an empty stateful job",
+            ours / empty, 1.3, "times",
+        )  # fmt: skip
+        findings.tables.append(
+            Table(
+                "spark_triggers",
+                f"Triggers with {FEW} events, milliseconds",
+                ["job", "median", "best"],
+                [[name, 1e3 * median(each), 1e3 * min(each)] for name, each in times.items()],
+            )
+        )
+
+    # -- registration ---------------------------------------------------------------------
+
+    def registration(self, findings: Findings) -> None:
+        """Register queries while small batches flow; count triggers until the first notice."""
+        folder = self.folder / "live"
+        folder.mkdir()
+        few = pq.read_table(self.files[0]).slice(0, FEW)
+        reader = self.spark.readStream.schema(SCHEMA).parquet(str(folder))
+        seen: list[tuple[int, set[str]]] = []
+
+        def note(batch: DataFrame, number: int) -> None:
+            seen.append((number, {row.query_id for row in batch.select("query_id").collect()}))
+
+        query = (
+            watch(reader, STREAM, registry=self.many).writeStream.foreachBatch(note)
+            .option("checkpointLocation", str(self.folder / "live checkpoint")).start()
+        )  # fmt: skip
+        registrar = eq.Engine(STREAM, registry=self.many, lazy=True)
+        begun: dict[str, float] = {}
+        feed = _Feeder(folder, few)
+        while not seen:
+            feed.put()
+            time.sleep(0.2)
+        for number in range(self.scale.pick(20, 3)):
+            name = f"fresh{number}"
+            registrar.register(eq.Range(name, {}))
+            begun[name] = time.time()
+            while not any(name in told for _, told in seen):
+                feed.put()
+                time.sleep(0.05)
+        query.stop()
+        registrar.deregister(list(begun))
+        started = {each.batchId: _started(each) for each in query.recentProgress}
+        waits = [
+            sum(begun[name] <= started.get(number, 0.0) for number, _ in seen if number <= first)
+            for name in begun
+            for first in [min(number for number, told in seen if name in told)]
+            if first in started
+        ]
+        findings.at_most(
+            "Spark: triggers from registration to the first notice, the most of"
+            f" {len(waits)}", max(waits), 2, "",
+        )  # fmt: skip
+
+    # -- a long run -----------------------------------------------------------------------
+
+    def long_run(self, findings: Findings) -> None:
+        """Watch memory and checkpoint over a hundred million events."""
+        triggers = self.scale.pick(50, 6)
+        frame = watch(self.source(triggers), STREAM, registry=self.many)
+        checkpoint = self.folder / "long checkpoint"
+        query = (
+            frame.writeStream.format("noop")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        events: list[float] = []
+        memory: list[float] = []
+        disk: list[float] = []
+        while query.isActive:
+            last = query.lastProgress
+            if last is not None and (not events or 2 * self.rows * last.batchId > events[-1]):
+                events.append(2.0 * self.rows * last.batchId)
+                memory.append(_workers_megabytes())
+                disk.append(_megabytes(checkpoint))
+            time.sleep(0.2)
+        half = len(events) // 2
+        growth = max(memory[half:]) / max(memory[1:half]) if half > 1 else 1.0
+        findings.at_most(
+            "Spark, 100 million events: memory of the workers, second half against the first",
+            growth, 1.1, "times",
+        )  # fmt: skip
+        size = max(disk[half:]) / max(disk[1:half]) if half > 1 else 1.0
+        findings.at_most(
+            "Spark, 100 million events: checkpoint, second half against the first",
+            size, 2.0, "times",
+        )  # fmt: skip
+        findings.figures.append(
+            Figure(
+                "spark_long_run",
+                "A long run: memory of the Python workers, and the checkpoint",
+                "events",
+                events,
+                [
+                    Panel("Workers", "MB", {"resident": list(memory)}, log_y=False),
+                    Panel("Checkpoint", "MB", {"on disk": list(disk)}, log_y=False),
+                ],
+                seen="Spark keeps the last hundred batches of a checkpoint; it grows until then.",
+                log_x=False,
+            )
+        )
+
+
+def _far(table: pa.Table) -> pa.Table:
+    """Return the same queries where no price comes."""
+    for name in ("price_lo", "price_hi"):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pc.add(table[name], 1e9))
+    return table
+
+
+class _Feeder:
+    """Puts small files into a folder that a job reads."""
+
+    def __init__(self, folder: Path, table: pa.Table) -> None:
+        self._folder, self._table, self._number = folder, table, 0
+
+    def put(self) -> None:
+        time_of = self._table["ts"].to_numpy() + self._number * 1_000_000
+        table = self._table.set_column(1, "ts", pa.array(time_of.astype(np.int64)))
+        path = self._folder / f".{self._number}"
+        pq.write_table(table, path)
+        path.rename(self._folder / f"{self._number:06}.parquet")
+        self._number += 1
+
+
+def _seconds(progress: Any) -> float:  # noqa: ANN401 - pyspark's
+    return float(progress.durationMs["triggerExecution"]) / 1e3
+
+
+def _rate(progress: list[Any], warm: int = WARM) -> float:
+    return float(median(each.numInputRows / _seconds(each) for each in progress[warm:]))
+
+
+def _told(progress: list[Any]) -> float | None:
+    """Return the notices an event of a job of ours; None for others."""
+    figures = [each.observedMetrics.get("everquery") for each in progress[WARM:]]
+    told = sum(each["told"] for each in figures if each is not None)
+    events = sum(each["events"] for each in figures if each is not None)
+    return told / events if events else None
+
+
+def _started(progress: Any) -> float:  # noqa: ANN401 - pyspark's
+    return (
+        float(np.datetime64(progress.timestamp.rstrip("Z")).astype("datetime64[ms]").astype(float))
+        / 1e3
+    )
+
+
+def _megabytes(folder: Path) -> float:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total / 1e6
+
+
+def _workers_megabytes() -> float:
+    """Return the resident memory of all Python workers of Spark."""
+    total = 0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            command = (status.parent / "cmdline").read_bytes()
+            if b"daemon" in command and b"pyspark.worker" in command:
+                lines = status.read_text().splitlines()
+                total += next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+        except (OSError, StopIteration):
+            continue
+    return total / 1e3
