@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,16 @@ class Cluster:
         )  # fmt: skip
         self._wait_for_log(name, "Successfully registered with master")
 
+    def kill_executors(self, number: int) -> list[int]:
+        """End the executors of a worker at once, but not the worker; return their ids."""
+        worker = self._processes[f"worker{number}"].pid
+        executors = [
+            child for child in _children(worker) if b"ExecutorBackend" in _command_line(child)
+        ]
+        for executor in executors:
+            os.kill(executor, signal.SIGKILL)
+        return executors
+
     def kill_worker(self, number: int) -> None:
         """End a worker and its executors at once, as a machine that fails does."""
         end(self._processes.pop(f"worker{number}"), seconds=0)
@@ -78,3 +89,19 @@ class Cluster:
     def remove(self) -> None:
         end(*self._processes.values())
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _children(parent: int) -> list[int]:
+    """Return the processes that another one has started, at first or second hand."""
+    found = []
+    for tasks in Path(f"/proc/{parent}/task").glob("*/children"):
+        for child in map(int, tasks.read_text().split()):
+            found += [child, *_children(child)]
+    return found
+
+
+def _command_line(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:  # it has just ended
+        return b""

@@ -66,10 +66,10 @@ class Driver:
             "TMPDIR": str(folder.root / "temporary"),
         }
         self.errors = folder.root / "driver.log"
+        command = [sys.executable, "-m", "tests.spark.driver", str(folder.root)]
         with self.errors.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.driver", str(folder.root)]
-                + ([master] if master else []),
+                [*command, *filter(None, [master])],
                 stdout=log, stderr=log, env=surroundings, cwd=folder.root, start_new_session=True,
             )  # fmt: skip
 

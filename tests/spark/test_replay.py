@@ -1,0 +1,34 @@
+"""A batch whose commit is lost is done again: the sink's contents stay as they are."""
+
+import pytest
+
+from tests.spark.job import JobFolder, assert_exact, committed, start, told
+from tests.spark.market import SCHEMA, STREAM, Owners, events
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_batch_that_is_done_again_tells_nothing_new(spark, tmp_path, rounds):
+    folder = JobFolder(tmp_path)
+    owners = Owners(folder.registry)
+    owners.register(60)
+    written = 0
+    for number in range(rounds):
+        query = start(spark, folder, STREAM, SCHEMA, dead_letters=True)
+        for _ in range(2):
+            owners.change()
+            folder.write(written, events(written))
+            written += 1
+            query.processAllAvailable()
+        query.stop()
+        before = told(folder)
+        last = committed(folder)
+        for name in (f"{last}", f".{last}.crc"):
+            (folder.checkpoint / "commits" / name).unlink()
+        if number % 2:  # with changes that wait for the next batch
+            owners.change()
+        query = start(spark, folder, STREAM, SCHEMA, dead_letters=True)
+        query.processAllAvailable()
+        query.stop()
+        assert committed(folder) >= last
+        assert told(folder).slice(0, before.num_rows).equals(before)
+    assert_exact(folder, STREAM, least=200)
