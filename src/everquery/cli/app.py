@@ -18,6 +18,7 @@ from everquery.cli import (
     sql,
     stream,
     version,
+    warm_up,
 )
 from everquery.cli.group import CommandGroup
 
@@ -42,6 +43,7 @@ app.command("demo")(demo.demo)
 app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     bench.bench
 )
+app.command("warm-up")(warm_up.warm_up)
 app.command("version")(version.version)
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from everquery.cli.demo_job import DemoJob, Plan
-from everquery.cli.demo_report import print_summary, summarise
-from everquery.cli.demo_view import LineView, LiveView, View
+from everquery.cli.demo_embedded import run_embedded
+from everquery.cli.demo_job import Plan
+from everquery.cli.demo_report import print_summary
+from everquery.cli.demo_spark import run_on_spark
+from everquery.cli.group import INTERRUPTED
 from everquery.cli.numbers import parse_share
-from everquery.cli.this_process import clock_since_start, interruptible
+from everquery.cli.options import CORES, Cores, RunEngine
+from everquery.cli.spark_demo_report import print_spark_summary
+from everquery.cli.this_process import clock_since_start
 from everquery.sources.market import LARGEST_FLUCTUATION
 
-DEFAULT_SECONDS = 20.0
 FLUCTUATIONS = ("0.01%", "0.02%", "0.05%", "0.1%")
-INTERRUPTED = 130  # as shells say it: 128 + SIGINT
+# Seconds, events a batch, queries that are changed: a file of the market is read in one piece.
+DEFAULTS = {RunEngine.embedded: (20.0, 100_000, 100), RunEngine.spark: (30.0, 500_000, 1_000)}
 
 
 def share(text: str, option: str, *, below: float) -> float:
@@ -35,21 +40,38 @@ def share(text: str, option: str, *, below: float) -> float:
 
 
 def demo(
+    engine: Annotated[
+        RunEngine,
+        typer.Option(help="Run on Spark in local mode, or embedded in this process alone."),
+    ] = RunEngine.spark,
     queries: Annotated[
         int, typer.Option(min=1, help="Standing queries: 90% border, 10% range.")
     ] = (1_000_000),
     symbols: Annotated[int, typer.Option(min=1, help="Symbols of the market.")] = 2_000,
     events: Annotated[int | None, typer.Option(min=1, help="Stop after this many events.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Events a batch.")] = 100_000,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Events a batch, or a file.", show_default="500000, embedded 100000"
+        ),
+    ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
-            min=0.0, help="Stop after this long.", show_default="20, or none with --events"
+            min=0.0,
+            help="Stop after this long, from the first result on.",
+            show_default="30, embedded 20, or none with --events",
         ),
     ] = None,
     changes: Annotated[
-        int, typer.Option(min=0, help="Queries registered, and dropped, before each batch.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Queries registered, and dropped, by a second process while the market runs;"
+            " embedded: before each batch.",
+            show_default="1000, embedded 100",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal markets.")] = 7,
     fluctuations: Annotated[
         list[str] | None,
@@ -62,6 +84,14 @@ def demo(
     width: Annotated[
         str, typer.Option(help="Width of the queries, as a share of the domain.")
     ] = "0.1%",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep registry, events, notices and Spark's log in this new folder.",
+            show_default="a temporary one",
+        ),
+    ] = None,
+    cores: Cores = CORES,
     as_json: Annotated[bool, typer.Option("--json", help="Print only a summary in JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the summary.")] = False,
 ) -> None:
@@ -71,13 +101,14 @@ def demo(
     range of one symbol's price; some are added and dropped while the market runs.
     """
     clock = clock_since_start()
+    usual_seconds, usual_size, usual_changes = DEFAULTS[engine]
     plan = Plan(
         queries=queries,
         symbols=symbols,
-        batch_size=batch_size,
+        batch_size=usual_size if batch_size is None else batch_size,
         events=events,
-        seconds=DEFAULT_SECONDS if seconds is None and events is None else seconds,
-        changes=changes,
+        seconds=usual_seconds if seconds is None and events is None else seconds,
+        changes=usual_changes if changes is None else changes,
         fluctuations=tuple(
             share(level, "--fluctuation", below=LARGEST_FLUCTUATION)
             for level in fluctuations or FLUCTUATIONS
@@ -86,44 +117,19 @@ def demo(
         seed=seed,
     )
     console = Console(highlight=False)
-    job = DemoJob(plan, clock=clock)
-    with job.engine:
-        interrupted = _run(job, _view(job, console, silent=quiet or as_json))
-        summary = summarise(job, interrupted=interrupted)
+    silent = quiet or as_json
+    if engine is RunEngine.spark:
+        summary = run_on_spark(plan, out, console, cores=cores, clock=clock, silent=silent)
+    else:
+        if out is not None:
+            raise typer.BadParameter("the embedded demo writes nothing", param_hint="--out")
+        summary = run_embedded(plan, console, clock=clock, silent=silent)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
-        print_summary(summary, console)
-    if interrupted:
+        printers = {RunEngine.spark: print_spark_summary, RunEngine.embedded: print_summary}
+        printers[engine](summary, console)
+        if engine is RunEngine.spark and out is None:
+            console.print("--out FOLDER keeps registry, events and notices.", style="dim")
+    if summary["interrupted"]:
         raise typer.Exit(INTERRUPTED)
-
-
-def _view(job: DemoJob, console: Console, *, silent: bool) -> View:
-    if silent:
-        return View(job, console)
-    live = console.is_interactive and console.file.isatty()
-    return (LiveView if live else LineView)(job, console)
-
-
-def _run(job: DemoJob, view: View) -> bool:
-    """Run until the plan is fulfilled or Ctrl-C is pressed; tell whether it was."""
-    with view:
-        view.warming_up()
-        try:
-            job.warm_up()
-        except KeyboardInterrupt:  # nothing has begun that could be left half done
-            return True
-        return _run_warm(job, view)
-
-
-def _run_warm(job: DemoJob, view: View) -> bool:
-    with interruptible() as pressed:
-        for done in job.register():
-            view.registering(done)
-            if pressed():
-                return True
-        for beat in job.run():
-            view.running(beat)
-            if pressed():
-                return True
-    return False

@@ -66,11 +66,11 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     if summary["interrupted"]:
         console.print("Stopped; this is what was done until then.", style="yellow")
     sides = Table.grid(expand=False, padding=(0, 2))
-    sides.add_row(_listing("Run", _run_rows(summary)), _listing("Queries", _query_rows(summary)))
+    sides.add_row(listing("Run", _run_rows(summary)), listing("Queries", _query_rows(summary)))
     console.print(sides)
     if summary["batches"]:
         console.print(_levels(summary))
-    console.print(_listing("Bytes by structure", _byte_rows(summary)))
+    console.print(listing("Bytes by structure", _byte_rows(summary)))
 
 
 def _level(level: Level) -> dict[str, Any]:
@@ -126,12 +126,14 @@ def _byte_rows(summary: dict[str, Any]) -> Rows:
     ]
 
 
-def _table(title: str) -> Table:
+def table_titled(title: str) -> Table:
+    """Return a table with a title."""
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE)
 
 
-def _listing(title: str, rows: Rows) -> Table:
-    table = _table(title)
+def listing(title: str, rows: Rows) -> Table:
+    """Return names and values as a table."""
+    table = table_titled(title)
     table.show_header = False
     table.add_column(no_wrap=True, min_width=19)
     table.add_column(justify="right", no_wrap=True, min_width=10)
@@ -141,7 +143,7 @@ def _listing(title: str, rows: Rows) -> Table:
 
 
 def _levels(summary: dict[str, Any]) -> Table:
-    table = _table("By fluctuation level (mean step as a share of the domain)")
+    table = table_titled("By fluctuation level (mean step as a share of the domain)")
     for name in ("level", "events", "in the engine", "a batch", "notices", "per event"):
         table.add_column(name, justify="right", no_wrap=True)
     for level in summary["levels"]:

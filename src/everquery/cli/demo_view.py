@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
-from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from everquery.cli.demo_job import Beat, DemoJob
 from everquery.cli.numbers import megabytes, percent, rate, sparkline
+from everquery.cli.panels import ROOM_FOR_CTRL_C, bar, latest_notices, panel
 from everquery.cli.this_process import resident_bytes
 
 REFRESH_SECONDS = 0.125
 LINE_SECONDS = 2.0
-LATEST = 6
 WARMING_UP = "preparing the loops: some seconds on the first run, then they are cached"
-ROOM_FOR_CTRL_C = ""  # terminals echo ^C; at the end of a full line it would wrap and shift all
-EVENT_STYLES = {"enter": "green", "leave": "red", "match": "cyan"}
 
 
 class View:
@@ -135,8 +130,8 @@ class LiveView(View):
     def registering(self, done: int) -> None:
         """Draw a bar."""
         count = f"{done:,} of {self.job.plan.queries:,} queries"
-        bar = _bar(done / self.job.plan.queries, count)
-        frame = self._frame("registering", bar)
+        shown = bar(done / self.job.plan.queries, count)
+        frame = self._frame("registering", shown)
         self._live.update(Group(frame, ROOM_FOR_CTRL_C), refresh=True)
 
     def running(self, beat: Beat) -> None:
@@ -155,8 +150,8 @@ class LiveView(View):
         width = self.console.width // 3 - 4
         panels.add_row(self._events(beat, pace, width), self._notices(pace, width), self._queries())
         done, text = self._progress()
-        head = self._frame(f"fluctuation {percent(beat.fluctuation)}", _bar(done, text))
-        return Group(head, panels, self._latest(beat), ROOM_FOR_CTRL_C)
+        head = self._frame(f"fluctuation {percent(beat.fluctuation)}", bar(done, text))
+        return Group(head, panels, latest_notices(beat.notices), ROOM_FOR_CTRL_C)
 
     def _frame(self, doing: str, inside: RenderableType) -> Panel:
         plan = self.job.plan
@@ -180,12 +175,12 @@ class LiveView(View):
             "now": _last(pace.events),
             "a batch": f"{beat.seconds * 1e3:.1f} ms",
         }
-        return _panel("events", rows, sparkline(pace.events, width), "yellow")
+        return panel("events", rows, sparkline(pace.events, width), "yellow")
 
     def _notices(self, pace: Pace, width: int) -> Panel:
         rows = {event: f"{count:,}" for event, count in self.job.tally.notices.items()}
         rows["now"] = _last(pace.notices)
-        return _panel("notices", rows, sparkline(pace.notices, width), "green")
+        return panel("notices", rows, sparkline(pace.notices, width), "green")
 
     def _queries(self) -> Panel:
         tally = self.job.tally
@@ -196,46 +191,7 @@ class LiveView(View):
         rows["added live"] = f"{sum(tally.registered.values()):,}"
         rows["dropped live"] = f"{sum(tally.dropped.values()):,}"
         rows["memory"] = megabytes(resident_bytes())
-        return _panel("queries", rows, "", "magenta")
-
-    def _latest(self, beat: Beat) -> Panel:
-        table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
-        for name in ("query", "event", "symbol", "price", "time"):
-            table.add_column(name, justify="right" if name == "price" else "left", no_wrap=True)
-        last = beat.notices.slice(max(0, beat.notices.num_rows - LATEST))
-        for notice in reversed(last.to_pylist()):
-            table.add_row(*_cells(notice))
-        for _ in range(LATEST - last.num_rows):
-            table.add_row("")
-        return Panel(table, title="latest notices", title_align="left", border_style="blue")
-
-
-def _cells(notice: dict[str, Any]) -> tuple[Text | str, ...]:
-    event = Text(notice["event"], EVENT_STYLES[notice["event"]])
-    if notice["reason"] is not None:
-        event.append(f" ({notice['reason']})", "dim")
-    price = f"{notice['price']:,.2f}"
-    return notice["query_id"], event, notice["key"], price, f"{notice['time']:%H:%M:%S.%f}"
-
-
-def _panel(title: str, rows: dict[str, str], below: str, style: str) -> Panel:
-    grid = Table.grid(expand=True)
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    for name, value in rows.items():
-        grid.add_row(name, value)
-    inside = Group(grid, Text(below, style, no_wrap=True)) if below else grid
-    return Panel(
-        inside, title=title, title_align="left", border_style=style, box=box.ROUNDED, height=7
-    )
-
-
-def _bar(share: float, text: str) -> Table:
-    grid = Table.grid(expand=True, padding=(0, 1))
-    grid.add_column(ratio=1)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_row(ProgressBar(total=1.0, completed=min(share, 1.0)), text)
-    return grid
+        return panel("queries", rows, "", "magenta")
 
 
 def _last(rates: list[float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,17 @@ from everquery.engine import Engine, open_engine, open_registry
 from everquery.errors import RegistryError
 from everquery.registry import Registry
 
+CORES = 2
+
+
+class RunEngine(StrEnum):
+    """What runs the queries."""
+
+    spark = "spark"
+    embedded = "embedded"
+
+
+Cores = Annotated[int, typer.Option(min=1, help="Spark: tasks that run at a time.")]
 RegistryUrl = Annotated[
     str,
     typer.Option(

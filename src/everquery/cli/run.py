@@ -13,8 +13,18 @@ from rich.console import Console
 from everquery.cli.event_job import STDIN, EventJob, open_inputs
 from everquery.cli.event_view import EventView
 from everquery.cli.group import INTERRUPTED
-from everquery.cli.options import AsJson, IntegerKeys, RegistryUrl, StreamName, existing_engine
+from everquery.cli.options import (
+    CORES,
+    AsJson,
+    Cores,
+    IntegerKeys,
+    RegistryUrl,
+    RunEngine,
+    StreamName,
+    existing_engine,
+)
 from everquery.cli.output import print_json
+from everquery.cli.spark_run import RunPlan, SparkRun, batch_line
 from everquery.cli.this_process import clock_since_start, interruptible
 from everquery.sinks import (
     BackgroundWriter,
@@ -35,7 +45,8 @@ class TextFormat(StrEnum):
 Files = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILES...", help="CSV, JSON lines, Parquet or Arrow files; - is standard input."
+        metavar="FILES...",
+        help="CSV, JSON lines, Parquet or Arrow files; - is standard input; on Spark also folders.",
     ),
 ]
 Form = Annotated[TextFormat, typer.Option("--format", help="What standard input holds.")]
@@ -46,8 +57,31 @@ def run(
     registry: RegistryUrl,
     stream: StreamName = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write notices to a .jsonl or .parquet file.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write notices to a .jsonl or .parquet file; on Spark to a folder of such files.",
+        ),
     ] = None,
+    runtime: Annotated[
+        RunEngine, typer.Option("--engine", help="Run in this process, or on Spark in local mode.")
+    ] = RunEngine.embedded,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Spark: go on with files that come later.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Spark: go on where the run with this folder ended. Without it, start anew.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Spark: keep metrics in a file, as Prometheus text."),
+    ] = None,
+    cores: Cores = CORES,
     form: Form = TextFormat.jsonl,
     integer_keys: IntegerKeys = False,
     labels: Annotated[
@@ -59,8 +93,29 @@ def run(
     """Process events, and tell what the standing queries notice.
 
     Notices go to the terminal, as lines or (--json) as JSON lines, or to a file. Queries that are
-    registered meanwhile take part from the next batch on. Ctrl-C stops between two batches.
+    registered meanwhile take part from the next batch on. Ctrl-C, or the signal TERM, stops between
+    two batches.
     """
+    if runtime is RunEngine.spark:
+        _refuse({"--labels": labels}, runtime=RunEngine.embedded)
+        plan = RunPlan(
+            inputs=[Path(name) for name in files],
+            registry=registry,
+            stream=stream,
+            follow=follow,
+            out=out,
+            checkpoint=checkpoint,
+            metrics=metrics,
+            cores=cores,
+            integer_keys=integer_keys,
+            as_json=as_json,
+        )
+        _run_on_spark(plan, quiet=quiet)
+        return
+    _refuse(
+        {"--follow": follow, "--checkpoint": checkpoint, "--metrics": metrics},
+        runtime=RunEngine.spark,
+    )
     opened = existing_engine(registry, stream, lazy=False, labels=labels)
     with interruptible() as stop, opened as engine:
         inputs = open_inputs(files, engine, form=form.value, integer_keys=integer_keys, stop=stop)
@@ -80,6 +135,31 @@ def run(
         raise typer.Exit(INTERRUPTED)
 
 
+def _run_on_spark(plan: RunPlan, *, quiet: bool) -> None:
+    if Path(STDIN) in plan.inputs:
+        raise typer.BadParameter(
+            "Spark reads no standard input: after a crash it could not be read again;"
+            " name files or folders, or run with --engine embedded",
+            param_hint="FILES",
+        )
+    with interruptible() as stop:
+        run = SparkRun(plan, clock=clock_since_start(), stop=stop)
+        for batch in run.batches():
+            if not quiet:
+                typer.echo(batch_line(batch), err=True)
+        if not quiet:
+            _summarise(run, as_json=plan.as_json, to_stderr=plan.out in (None, Path(STDIN)))
+    if run.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _refuse(options: dict[str, object], *, runtime: RunEngine) -> None:
+    """Refuse what only the other runtime does."""
+    for name, value in options.items():
+        if value:
+            raise typer.BadParameter(f"it needs --engine {runtime}", param_hint=name)
+
+
 def _writer(out: Path | None, *, as_json: bool) -> NoticeWriter:
     if out is None and not as_json:
         return TextWriter(sys.stdout.buffer, colour=sys.stdout.isatty())
@@ -88,7 +168,7 @@ def _writer(out: Path | None, *, as_json: bool) -> NoticeWriter:
     return BackgroundWriter(open_writer(out))
 
 
-def _summarise(job: EventJob, *, as_json: bool, to_stderr: bool) -> None:
+def _summarise(job: EventJob | SparkRun, *, as_json: bool, to_stderr: bool) -> None:
     if as_json:
         print_json(job.summary(), err=to_stderr)
         return

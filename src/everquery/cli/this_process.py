@@ -52,7 +52,7 @@ def peak_bytes() -> int:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C ask for an end instead of raising in the middle of something.
+    """Let Ctrl-C, or the signal TERM, ask for an end instead of breaking off in the middle.
 
     Yields a function that tells whether it was pressed. Pressed again, it raises as ever.
     """
@@ -63,8 +63,9 @@ def interruptible() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         pressed.set()
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield pressed.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,5 +1,6 @@
-"""Where events come from: for now, a simulated market."""
+"""Where events come from: a simulated market, files, pipes."""
 
 from everquery.sources.market import Market, market_queries, market_stream, query_ids
+from everquery.sources.market_files import MarketFiles
 
-__all__ = ["Market", "market_queries", "market_stream", "query_ids"]
+__all__ = ["Market", "MarketFiles", "market_queries", "market_stream", "query_ids"]

@@ -127,16 +127,23 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Give up the registry."""
         if self._follower is not None:
             self._follower.close()
-        if isinstance(sys.exception(), (EOFError, ConnectionError)):
-            # Spark ends this process by closing its socket. It would then try to report that
-            # end through the same socket, and print three tracebacks with every query's end.
-            sys.stderr.flush()
-            os._exit(0)
+        end_quietly()
 
     def _following(self) -> Follower:
         if self._follower is None:
             self._follower = Follower(self._url, self._stream)
         return self._follower
+
+
+def end_quietly() -> None:
+    """End this process, if Spark has closed the socket to it.
+
+    Spark ends a source so. Python would then try to report that end through the same socket, and
+    print three tracebacks with every query's end.
+    """
+    if isinstance(sys.exception(), (EOFError, ConnectionError)):
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _count(value: str) -> int:

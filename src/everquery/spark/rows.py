@@ -65,6 +65,7 @@ TOLD = StructType(
         StructField("quarantined", LongType(), False),
         StructField("queries", LongType(), False),
         StructField("rebuilt", LongType(), False),
+        StructField("ran", LongType(), False),  # 1 in the first row of a shard
         *(
             StructField(f"{stage}_seconds", DoubleType(), False)
             for stage in ("open", "unpack", "changes", "events", "merge", "commit")

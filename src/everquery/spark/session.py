@@ -92,6 +92,7 @@ def local_session(
     attempts: int = 4,
     settings: Mapping[str, str] | None = None,
     java_options: str = "",
+    log: Path | None = None,
 ) -> SparkSession:
     """Start Spark within this process, with the settings that suit standing queries.
 
@@ -107,6 +108,8 @@ def local_session(
         Further settings; they win.
     java_options : str
         Further options of Java, such as `LIGHT_JAVA`.
+    log : Path, optional
+        What Java and the Python workers would write to standard error is added to this file.
 
     Raises
     ------
@@ -122,8 +125,8 @@ def local_session(
         )
     java = require_java()
     folder = Path(tempfile.mkdtemp(prefix="everquery-spark-"))
-    log = folder / "log4j2.properties"
-    log.write_text(_LOG)
+    logs = folder / "log4j2.properties"
+    logs.write_text(_LOG)
     builder = SparkSession.builder.appName(name).master(f"local[{cores},{attempts}]")
     chosen = {
         **spark_settings(),
@@ -133,7 +136,7 @@ def local_session(
         **_sockets(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": (
-            f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={log.as_uri()} {java_options}"
+            f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={logs.as_uri()} {java_options}"
         ),
         **(settings or {}),
     }
@@ -146,7 +149,7 @@ def local_session(
         "SPARK_LOCAL_DIRS": None,  # it would win over the folder above
     }
     try:
-        with _environment(surroundings):
+        with _environment(surroundings), _errors_to(log):
             session = builder.getOrCreate()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -182,6 +185,23 @@ def _sockets(folder: Path) -> dict[str, str]:
     if len(os.fsencode(folder)) + SOCKET_NAME_BYTES > SOCKET_PATH_BYTES:
         return {"spark.python.unix.domain.socket.enabled": "false"}
     return {"spark.python.unix.domain.socket.dir": str(folder)}
+
+
+@contextmanager
+def _errors_to(log: Path | None) -> Iterator[None]:
+    """Let the processes that are started now have a file as standard error."""
+    if log is None:
+        yield
+        return
+    sys.stderr.flush()
+    before = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 @contextmanager

@@ -175,6 +175,7 @@ class RunShards(StatefulProcessor):
             "quarantined": len(output.quarantined),
             "queries": output.queries,
             "rebuilt": int(output.found == "rebuilt"),
+            "ran": 1,
         }
         for begin in range(0, max(1, notices.num_rows), NOTICES_A_BLOB):
             part = notices.slice(begin, NOTICES_A_BLOB)

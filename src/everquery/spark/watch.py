@@ -103,7 +103,7 @@ def watch(
             RunShards(job, codes, plain, letters=dead_letters), TOLD, "Append", "None"
         )
     )
-    observed = told.observe(METRICS, *_figures())
+    observed = told.observe(METRICS, *_figures(shards))
     columns_told = from_arrow_schema(plain, prefer_timestamp_ntz=True)
     return observed.select("notices").mapInArrow(UnpackNotices(), columns_told)
 
@@ -140,10 +140,11 @@ def _set_up(spark: SparkSession) -> None:
             spark.conf.set(name, value)
 
 
-def _figures() -> list[Column]:
+def _figures(shards: int) -> list[Column]:
     names = [field.name for field in TOLD.fields]
     totals = [name for name in names if name not in ("notices", "shard", "position")]
     return [
         functions.max("position").alias("position"),
+        functions.max(functions.lit(shards)).alias("shards"),
         *(functions.sum(name).alias(name) for name in totals),
     ]

@@ -12,7 +12,9 @@ import everquery as eq
 from everquery.cli import bench
 from everquery.cli.app import app, main
 
-COMMANDS = ("init", "stream", "query", "sql", "run", "replay", "demo", "bench", "version")
+COMMANDS = (
+    "init", "stream", "query", "sql", "run", "replay", "demo", "warm-up", "bench", "version",
+)  # fmt: skip
 
 
 def run(*arguments):

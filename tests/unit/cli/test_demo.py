@@ -1,4 +1,4 @@
-"""`everquery demo`: what it prints, and how it ends."""
+"""`everquery demo --engine embedded`: what it prints, and how it ends."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ TINY = ["--queries", "400", "--symbols", "5", "--batch-size", "300", "--events",
 
 def demo(*options, columns=80):
     env = {**PLAIN, "COLUMNS": str(columns)}
-    return CliRunner().invoke(app, ["demo", *TINY, *options], env=env)
+    return CliRunner().invoke(app, ["demo", "--engine", "embedded", *TINY, *options], env=env)
 
 
 def test_json_counts_agree():
@@ -120,6 +120,7 @@ def test_second_interrupt_raises(monkeypatch):
         ["--seconds", "-1"],
         ["--seed", "-1"],
         ["--changes", "-1"],
+        ["--out", "notices"],
     ],
 )
 def test_impossible_options_are_usage_errors(option):

@@ -1,0 +1,234 @@
+"""What the demo on Spark shows: a live view on a terminal, lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+
+from everquery.cli.numbers import rate, sparkline
+from everquery.cli.panels import ROOM_FOR_CTRL_C, bar, is_live, latest_notices, panel
+from everquery.cli.spark_demo import SparkDemo
+
+if TYPE_CHECKING:
+    from everquery.spark.metrics import Batch
+
+LINE_SECONDS = 2.0
+REFRESH_SECONDS = 0.25
+STEPS = {
+    "compile": "compiling the loops: some seconds on the first run, then they are cached",
+    "register": "registering {queries:,} queries in {url}",
+    "start": "waiting for Spark ({cores} cores, local mode)",
+    "index": "starting the job: the first batch brings the queries to the shards and indexes them",
+}
+HEIGHT = 8
+
+
+class SparkView:
+    """Is told of every step of the demo; this one shows nothing of it."""
+
+    def __init__(self, demo: SparkDemo, console: Console) -> None:
+        self.demo = demo
+        self.console = console
+        self._last = demo.clock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take away what would make no sense afterwards."""
+
+    def preparing(self, step: str, queries: int) -> None:
+        """Hear what is done next, and how many queries there are."""
+
+    def running(self, batch: Batch | None) -> None:
+        """Hear of a batch that is done, or that none is yet."""
+
+    def stopping(self) -> None:
+        """Hear that the job is about to be stopped."""
+
+    def _words(self, step: str) -> str:
+        demo = self.demo
+        return STEPS[step].format(queries=demo.plan.queries, url=demo.url, cores=demo.cores)
+
+    def _due(self, seconds: float) -> bool:
+        now = self.demo.clock()
+        if now - self._last < seconds:
+            return False
+        self._last = now
+        return True
+
+
+def open_view(demo: SparkDemo, console: Console, *, silent: bool) -> SparkView:
+    """Return the view that suits a console."""
+    if silent:
+        return SparkView(demo, console)
+    return (SparkLiveView if is_live(console) else SparkLineView)(demo, console)
+
+
+class SparkLineView(SparkView):
+    """Prints a line now and then, for logs and pipes."""
+
+    _step = ""
+
+    def preparing(self, step: str, queries: int) -> None:
+        """Print a line for each step."""
+        if step != self._step:
+            self._step = step
+            self._print(self._words(step))
+
+    def running(self, batch: Batch | None) -> None:
+        """Print a line when the last one is old."""
+        tally = self.demo.tally
+        if batch is None or not self._due(LINE_SECONDS):
+            return
+        seconds = max(tally.run_seconds, 1e-9)
+        changes = sum(tally.registered.values())
+        self._print(
+            f"batch {batch.number}: {tally.events:,} events {rate(tally.timed_events / seconds)},"
+            f" {tally.notices:,} notices {rate(tally.timed_notices / seconds)},"
+            f" {batch.queries or 0:,} queries (+{changes:,} -{sum(tally.dropped.values()):,}),"
+            f" trigger {batch.seconds:.2f} s, lag {_last(tally.lags):.1f} s"
+        )
+
+    def stopping(self) -> None:
+        """Print a line."""
+        self._print("stopping")
+
+    def _print(self, line: str) -> None:
+        self.console.print(f"{self.demo.clock():6.1f} s  {line}", soft_wrap=True)
+
+
+class SparkLiveView(SparkView):
+    """Redraws a few panels several times a second."""
+
+    def __init__(self, demo: SparkDemo, console: Console) -> None:
+        super().__init__(demo, console)
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._latest = pa.table({})
+        self._batch: Batch | None = None
+        self._rates: tuple[list[float], list[float]] = ([], [])
+        self._before = (0.0, 0, 0)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Clear the panels; the summary takes their place."""
+        self._live.__exit__(kind, error, trace)
+
+    def preparing(self, step: str, queries: int) -> None:
+        """Draw a frame."""
+        inside: RenderableType = self._words(step)
+        if step == "register":
+            share = queries / self.demo.plan.queries
+            inside = bar(share, f"{queries:,} of {self.demo.plan.queries:,} queries")
+        self._draw(self._frame("preparing", inside))
+
+    def running(self, batch: Batch | None) -> None:
+        """Draw everything, when there is a new batch or the last drawing is old."""
+        if batch is not None:
+            self._batch = batch
+            self._note_rates()
+            self._latest = self.demo.latest() or self._latest
+        if batch is not None or self._due(REFRESH_SECONDS):
+            self._draw(self.drawing())
+
+    def stopping(self) -> None:
+        """Draw a frame."""
+        self._draw(self._frame("stopping", "finishing the batch that runs"))
+
+    def _draw(self, shown: RenderableType) -> None:
+        self._live.update(Group(shown, ROOM_FOR_CTRL_C), refresh=True)
+
+    def _note_rates(self) -> None:
+        tally = self.demo.tally
+        then, events, notices = self._before
+        spent = self.demo.clock() - then
+        if then:
+            self._rates[0].append((tally.events - events) / spent)
+            self._rates[1].append((tally.notices - notices) / spent)
+        self._before = (self.demo.clock(), tally.events, tally.notices)
+
+    def drawing(self) -> RenderableType:
+        """Return the whole view."""
+        if self._batch is None:
+            return self._frame("preparing", self._words("index"))
+        panels = Table.grid(expand=True)
+        for _ in range(3):
+            panels.add_column(ratio=1)
+        width = self.console.width // 3 - 4  # less the border and padding of a panel
+        panels.add_row(
+            self._events(self._batch, width), self._notices(width), self._queries(self._batch)
+        )
+        head = self._frame("on Spark", bar(*self._progress()))
+        latest = latest_notices(self._latest)
+        return Group(head, panels, latest)
+
+    def _frame(self, doing: str, inside: RenderableType) -> Panel:
+        plan = self.demo.plan
+        title = f"[bold]everquery[/] {plan.queries:,} queries, {plan.symbols:,} symbols, {doing}"
+        return Panel(inside, title=title, title_align="left", border_style="blue")
+
+    def _progress(self) -> tuple[float, str]:
+        plan, tally = self.demo.plan, self.demo.tally
+        if plan.events is not None:
+            return tally.events / plan.events, f"{tally.events:,} of {plan.events:,} events"
+        if plan.seconds:
+            share = tally.run_seconds / plan.seconds
+            return share, f"{min(tally.run_seconds, plan.seconds):.1f} of {plan.seconds:g} s"
+        return 0.0, f"{tally.run_seconds:.1f} s"
+
+    def _events(self, batch: Batch, width: int) -> Panel:
+        tally = self.demo.tally
+        rows = {
+            "in all": f"{tally.events:,}",
+            "now": rate(_last(self._rates[0])),
+            "a batch": f"{batch.events:,}",
+            "trigger": f"{batch.seconds * 1e3:,.0f} ms",
+            "lag": f"{_last(tally.lags):.2f} s",
+        }
+        return panel("events", rows, sparkline(self._rates[0], width), "yellow", height=HEIGHT)
+
+    def _notices(self, width: int) -> Panel:
+        tally = self.demo.tally
+        rows = {
+            "in all": f"{tally.notices:,}",
+            "now": rate(_last(self._rates[1])),
+            "an event": f"{tally.notices / max(tally.events, 1):.3f}",
+            "refused": f"{tally.refused:,}",
+            "batches": f"{len(tally.batches):,}",
+        }
+        return panel("notices", rows, sparkline(self._rates[1], width), "green", height=HEIGHT)
+
+    def _queries(self, batch: Batch) -> Panel:
+        tally = self.demo.tally
+        rows = {
+            kind: f"{count + tally.registered[kind] - tally.dropped[kind]:,}"
+            for kind, count in self.demo.plan.by_kind().items()
+        }
+        rows["added live"] = f"{sum(tally.registered.values()):,}"
+        rows["dropped live"] = f"{sum(tally.dropped.values()):,}"
+        rows["log position"] = f"{batch.position:,}"
+        rows["in effect"] = f"{_last(tally.effect_seconds):.2f} s"
+        return panel("queries", rows, "", "magenta", height=HEIGHT)
+
+
+def _last(values: list[float]) -> float:
+    return values[-1] if values else 0.0

@@ -1,0 +1,99 @@
+"""Compile, or load, the loops that a worker runs, before the first worker needs them.
+
+Compiled loops are cached on disk. Where there is no cache yet, compiling takes some seconds; done
+here, once, it is not done by every worker at the same time, in the middle of the first batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.kinds import KINDS
+from everquery.queries import Border, Query, Range
+from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
+from everquery.registry.codec import encode_change
+from everquery.registry.readers import LogRow
+from everquery.shard import Shard
+from everquery.sharding.durable import Job, forget_live
+from everquery.sharding.journal import MemoryCells
+from everquery.sharding.operator import Input, run_batch
+from everquery.sharding.packing import Packer
+from everquery.sharding.routing import route
+from everquery.stream import Stream
+
+KEYS = 8
+ROUNDS = 5
+QUERIES = 40  # a round, of each kind
+
+
+def warm_up(stream: Stream, time_type: pa.DataType) -> None:
+    """Run a tiny job of a stream in this process: queries come and go, state is read back.
+
+    Parameters
+    ----------
+    stream : Stream
+    time_type : the Arrow type of its times; null without
+    """
+    shards = 1 if stream.key is None else 2
+    job = Job(stream, {name: kind.spec for name, kind in KINDS.items()}, shards, time_type)
+    cells = [MemoryCells() for _ in range(shards)]
+    position = 0
+    for number in range(ROUNDS):
+        log = []
+        for change in _changes(stream, number):
+            for operation, count, payload in encode_change(change, stream):
+                log.append(LogRow(position, 0, count, operation, payload))
+                position += count
+        if number % 2:
+            forget_live()
+        _run(job, cells, log, _events(stream, time_type, number))
+
+
+def _run(job: Job, cells: list[MemoryCells], log: list[LogRow], events: pa.Table) -> None:
+    routed = [part for row in log for part in route(row, job.stream, job.kinds, job.shards)]
+    packed = list(Packer(job.stream, job.shards).pack(events.to_batches()))
+    for shard, state in enumerate(cells):
+        changes = [row for there, row in routed if there == shard]
+        blobs = [((0, number), blob) for number, there, blob in packed if there == shard]
+        run_batch(job, shard, Input(changes, blobs), state)
+
+
+def _changes(stream: Stream, number: int) -> Iterator[Change]:
+    """Yield changes of all sorts; the first queries come as columns."""
+    queries = tuple(_queries(stream, number))
+    if number:
+        yield Register(queries)
+        yield Deregister(pa.array([query.id for query in _queries(stream, number - 1)][::2]))
+        return
+    shard = Shard(stream)
+    shard.apply(Register(queries))
+    shard.settle()
+    yield RegisterBlocks(tuple(block.in_order() for block, _ in shard.blocks()))
+
+
+def _queries(stream: Stream, number: int) -> Iterator[Query]:
+    for i in range(QUERIES):
+        low = float(i % 7)
+        box = dict.fromkeys(stream.attributes, (low, low + 1.0 + i % 3))
+        key = None if stream.key is None or i % 5 == 0 else f"key-{i % KEYS}"
+        yield Border(f"border-{number}-{i}", box, key=key)
+        yield Range(f"range-{number}-{i}", box, key=key)
+
+
+def _events(stream: Stream, time_type: pa.DataType, number: int) -> pa.Table:
+    size = 10 * KEYS
+    place = np.arange(size)
+    columns = {name: pa.array((place * 7 + number) % 11 / 1.5) for name in stream.attributes}
+    if stream.key is not None:
+        columns[stream.key] = pa.array([f"key-{i % KEYS}" for i in range(size)])
+    if stream.time is not None:
+        times = pa.array(place + size * number + 1, pa.int64())
+        if pa.types.is_date32(time_type):
+            times = times.cast(pa.int32())
+        columns[stream.time] = times.cast(time_type)
+    if stream.weight is not None:
+        columns[stream.weight] = pa.array(np.ones(size, np.int64))
+    return pa.table(columns)

@@ -1,0 +1,124 @@
+"""Which files have been found, in which order: noted before the first of their events is read.
+
+A number of spans then says exactly which events are meant, today and after a crash. Files in
+folders are taken in the order of their names, those that come later behind them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from everquery.errors import UnreadableFileError
+from everquery.sources.formats import SUFFIXES
+from everquery.sources.spans import Span, spans_of
+
+
+class FolderJournal:
+    """The spans of some files and folders, in a file that only grows.
+
+    Parameters
+    ----------
+    path : Path
+        Of the journal.
+    inputs : sequence of Path
+        Files, and folders whose files of a known suffix are taken.
+
+    Attributes
+    ----------
+    spans : list of Span
+    """
+
+    def __init__(self, path: Path, inputs: Sequence[Path]) -> None:
+        self._path = path
+        self._inputs = list(inputs)
+        self._seen: set[str] = set()
+        self._looks: dict[Path, tuple[int, int]] = {}
+        self.spans: list[Span] = []
+        self._load()
+
+    def _load(self) -> None:
+        if not self._path.exists():
+            return
+        text = self._path.read_bytes()
+        whole = text[: text.rfind(b"\n") + 1]  # a crash may have cut the last line
+        if whole != text:
+            with self._path.open("rb+") as file:
+                file.truncate(len(whole))
+        for line in whole.splitlines():
+            self.spans.append(Span(**json.loads(line)))
+            self._seen.add(self.spans[-1].path)
+
+    def look(self, *, settled: bool) -> None:
+        """Note the files that are new.
+
+        Parameters
+        ----------
+        settled : bool
+            Whether to leave out files that have changed since the last look: who writes them may
+            not be done.
+        """
+        fresh = [path for path in files_of(self._inputs) if str(path.resolve()) not in self._seen]
+        for path in fresh:
+            if settled and not self._is_settled(path):
+                continue
+            found = list(spans_of(path.resolve()))
+            self._append(found)
+            self._seen.add(str(path.resolve()))
+
+    def _is_settled(self, path: Path) -> bool:
+        try:
+            status = path.stat()
+        except OSError:
+            return False  # gone again
+        look = status.st_size, status.st_mtime_ns
+        same = self._looks.get(path) == look
+        self._looks[path] = look
+        return same and status.st_size > 0
+
+    def _append(self, found: list[Span]) -> None:
+        lines = "".join(json.dumps(asdict(span)) + "\n" for span in found)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        self.spans += found
+
+
+def files_of(inputs: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files, and those in folders by name; hidden and unknown ones are left alone."""
+    for path in inputs:
+        if not path.is_dir():
+            yield path
+            continue
+        for each in sorted(path.iterdir()):
+            if each.suffix.lower() in SUFFIXES and not each.name.startswith((".", "_")):
+                yield each
+
+
+def first_file(inputs: Sequence[Path], *, wait: Callable[[], bool] | None) -> Path:
+    """Return the first file that has anything in it.
+
+    Parameters
+    ----------
+    inputs : sequence of Path
+    wait : function, optional
+        Called while there is none; it waits, and tells whether to look again.
+
+    Raises
+    ------
+    UnreadableFileError
+        If there is none.
+    """
+    while True:
+        for path in files_of(inputs):
+            if not path.exists() or path.stat().st_size:
+                return path
+        if wait is None or not wait():
+            raise UnreadableFileError(
+                f"there is no file of events in {', '.join(map(str, inputs))};"
+                f" known are {', '.join(SUFFIXES)}"
+            )

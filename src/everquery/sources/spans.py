@@ -1,0 +1,195 @@
+"""Files of events in spans that are read apart from each other, with types that are fixed before.
+
+A runtime that reads on several cores, and reads again after a crash, needs both: pieces that it
+can name, and columns of one type whatever a piece holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from everquery.errors import InvalidBatchError, UnreadableFileError
+from everquery.sources.cells import cast_cells, single_array
+from everquery.sources.files import EventFile, TextEvents
+from everquery.sources.formats import (
+    BATCH_ROWS,
+    Format,
+    Unreadable,
+    explained,
+    format_of,
+)
+from everquery.stream import Stream
+
+SPAN_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a file.
+
+    Attributes
+    ----------
+    path : str
+    form : {"parquet", "arrow", "csv", "jsonl"}
+    begin, end : int
+        Row groups of Parquet, bytes of text; of Arrow files the whole.
+    size : int
+        About how many bytes it is.
+    """
+
+    path: str
+    form: Format
+    begin: int
+    end: int
+    size: int
+
+
+def spans_of(path: Path) -> Iterator[Span]:
+    """Yield the spans of a file, in order.
+
+    Raises
+    ------
+    UnreadableFileError
+        If it is of no known format, or damaged as far as can be seen.
+    """
+    form = format_of(path)
+    if form == "parquet":
+        yield from _row_groups(path)
+    elif form == "arrow":
+        size = path.stat().st_size
+        yield Span(str(path), form, 0, size, size)
+    else:
+        with explained(path), path.open("rb") as file:
+            yield from _lines(file, str(path), form)
+
+
+def _row_groups(path: Path) -> Iterator[Span]:
+    with explained(path):
+        metadata = pq.read_metadata(path)
+    begin = size = 0
+    for group in range(metadata.num_row_groups):
+        size += metadata.row_group(group).total_byte_size
+        if size >= SPAN_BYTES or group == metadata.num_row_groups - 1:
+            yield Span(str(path), "parquet", begin, group + 1, size)
+            begin, size = group + 1, 0
+
+
+def _lines(file: BinaryIO, name: str, form: Format) -> Iterator[Span]:
+    begin, data = 0, b""
+    while True:
+        more = file.read(SPAN_BYTES)
+        data += more
+        cut = _end_of_lines(data, form) if more else len(data)
+        if cut:
+            yield Span(name, form, begin, begin + cut, cut)
+            begin, data = begin + cut, data[cut:]
+        if not more:
+            return
+
+
+def _end_of_lines(data: bytes, form: Format) -> int:
+    """Return where the last whole line ends; in CSV a line break may be inside quotes."""
+    cut = data.rfind(b"\n") + 1
+    while form == "csv" and cut and data.count(b'"', 0, cut) % 2:
+        cut = data.rfind(b"\n", 0, cut - 1) + 1
+    return cut
+
+
+def types_of(path: Path, stream: Stream, *, integer_keys: bool = False) -> pa.Schema:
+    """Return the types of a stream's columns, by the beginning of a file.
+
+    Attributes in text are floats: whether all are integers nobody knows before the end.
+    """
+    file = EventFile(path, stream, integer_keys=integer_keys)
+    first = next(iter(file.pieces()), None)
+    if first is None:
+        raise UnreadableFileError(f"{path} has no event, so the types of its columns are unknown")
+    text = file.format in ("csv", "jsonl")
+    fields = []
+    for name in stream.columns():
+        kind = first.batch.schema.field(name).type
+        if name in (stream.key, stream.time):
+            fields.append((name, _settled(kind)))
+        else:
+            fields.append((name, pa.float64() if text else _settled(kind)))
+    found = pa.schema(fields)
+    for name in found.names:
+        if pa.types.is_null(found.field(name).type):
+            raise InvalidBatchError(
+                f"the first values of column {name!r} in {path} are all empty or can't be read,"
+                " so its type is unknown"
+            )
+    return found
+
+
+def _settled(kind: pa.DataType) -> pa.DataType:
+    """Return the type that all values of a column are brought to."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else kind
+
+
+def read_span(
+    span: Span, stream: Stream, schema: pa.Schema, *, integer_keys: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a span.
+
+    A value that does not fit its column is null, and a line that can't be read a row of nulls: the
+    runtime refuses both, and counts them.
+    """
+    unreadable = Unreadable()
+    for table in _tables(span, stream, unreadable, integer_keys=integer_keys):
+        columns = [_fitted(table.column(name), schema.field(name).type) for name in schema.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    if unreadable.count:
+        empty = [pa.nulls(unreadable.count, field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(empty, schema=schema)
+
+
+def _tables(
+    span: Span, stream: Stream, unreadable: Unreadable, *, integer_keys: bool
+) -> Iterator[pa.Table]:
+    path = Path(span.path)
+    if span.form == "arrow":
+        for piece in EventFile(path, stream).pieces():
+            yield pa.table(piece.batch)
+        return
+    if span.form == "parquet":
+        with explained(path), pq.ParquetFile(path, memory_map=True) as file:
+            groups = list(range(span.begin, span.end))
+            names = list(stream.columns())
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names):
+                yield pa.Table.from_batches([batch])
+        return
+    with explained(path), path.open("rb") as text:
+        header = text.readline() if span.form == "csv" and span.begin else b""
+        text.seek(span.begin)
+        block = header + text.read(span.end - span.begin)
+    reader = TextEvents(span.form, stream, unreadable, integer_keys=integer_keys)
+    yield reader.read(block, span.path)
+
+
+def _fitted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """Return a column in the type that was settled; null where a value does not fit."""
+    array = single_array(column)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type == kind:
+        return array
+    if pa.types.is_temporal(kind) and pa.types.is_temporal(array.type):
+        return array.cast(kind, safe=False)  # finer than microseconds Spark has no times
+    if pa.types.is_temporal(kind) != pa.types.is_temporal(array.type):
+        return pa.nulls(len(array), kind)
+    return cast_cells(array, kind)

@@ -1,0 +1,95 @@
+"""What operators see of a real job."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import everquery as eq
+from everquery.spark import JobMetrics, watch
+from everquery.spark.metrics import METRICS, prometheus_text
+
+STREAM = eq.Stream("trades", key="symbol", attributes=["price"])
+SPARK_PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+SECONDS = 120
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'queries.db'}"
+
+
+def write(folder, number, prices):
+    folder.mkdir(exist_ok=True)
+    rows = [json.dumps({"symbol": "IBM", "price": price}) for price in prices]
+    (folder / f"{number}.json").write_text("\n".join(rows))
+
+
+def test_a_job_is_counted(spark, url, tmp_path):
+    told = []
+    metrics = JobMetrics(file=tmp_path / "everquery.prom", tell=told.append)
+    with eq.Engine(STREAM, registry=url) as engine:
+        engine.register(eq.Border("band", {"price": (40, 50)}, key="IBM"))
+        write(tmp_path / "in", 0, [45.0, 55.0, None, 41.0])
+        spark.streams.addListener(metrics)
+        try:
+            source = spark.readStream.schema("symbol string, price double")
+            notices = watch(source.json(str(tmp_path / "in")), STREAM, registry=url, shards=2)
+            writer = notices.writeStream.queryName("alerts").format("noop")
+            writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            query = writer.start()
+            query.processAllAvailable()
+            engine.register(eq.Range("cheap", {"price": (0, 10)}, key="IBM"))
+            write(tmp_path / "in", 1, [5.0])
+            query.processAllAvailable()
+            query.stop()
+            assert metrics.wait(str(query.runId), SECONDS)
+        finally:
+            spark.streams.removeListener(metrics)
+    found = metrics.snapshot()["alerts"]
+    assert set(found) == set(METRICS)
+    assert found["everquery_events_total"] == 4
+    assert found["everquery_refused_total"] == 1
+    assert found["everquery_notices_total"] == 5  # enter, leave, enter; leave, match
+    assert found["everquery_queries"] == 2
+    assert found["everquery_log_position"] == 2
+    assert found["everquery_log_lag"] == 0
+    assert found["everquery_up"] == found["everquery_failures_total"] == 0
+    assert found["everquery_batches_total"] == len(told) >= 2
+    assert found["everquery_trigger_seconds"] == told[-1].seconds > 0
+    stages = {"open", "unpack", "changes", "events", "merge", "commit", "spark_add_batch"}
+    assert stages <= set(found["everquery_stage_seconds"])
+    assert sum(batch.events for batch in told) == 4
+    written = (tmp_path / "everquery.prom").read_text()
+    assert written == metrics.text()
+    assert 'everquery_notices_total{query="alerts"} 5\n' in written
+    assert 'everquery_stage_seconds{query="alerts",stage="open"} ' in written
+
+
+def test_other_jobs_are_left_alone(spark, tmp_path):
+    metrics = JobMetrics()
+    spark.streams.addListener(metrics)
+    try:
+        rate = spark.readStream.format("rate").load()
+        query = rate.writeStream.format("noop").start()
+        query.stop()
+        assert metrics.wait(str(query.runId), SECONDS)
+    finally:
+        spark.streams.removeListener(metrics)
+    assert metrics.snapshot() == {}
+
+
+def test_text_is_what_prometheus_reads():
+    text = prometheus_text({'a"b\\c\nd': {"everquery_up": 1, "everquery_source_lag": {"0": 1e15}}})
+    assert text.splitlines()[2] == 'everquery_up{query="a\\"b\\\\c\\nd"} 1'
+    assert text.splitlines()[-1].endswith(',source="0"} 1e+15')
+    line = re.compile(r'(# (HELP|TYPE) \w+ .+)|(\w+\{(\w+="([^"\\]|\\.)*",?)+\} [-+.\de]+)')
+    assert all(line.fullmatch(each) for each in text.splitlines())
+
+
+def test_the_page_lists_every_metric():
+    page = SPARK_PAGE.read_text(encoding="utf-8")
+    listed = re.search(r"<!-- metrics: .*? -->\n(.*?)<!-- /metrics -->", page, re.DOTALL)
+    rows = [f"| `{name}` | {kind} | {meaning} |\n" for name, (kind, meaning) in METRICS.items()]
+    assert listed[1] == "".join(rows)

@@ -1,0 +1,106 @@
+"""Files in spans: every event once, in order, with the types that were settled."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import everquery as eq
+from everquery.errors import EverqueryError
+from everquery.sources import spans
+from everquery.sources.folder_journal import FolderJournal, files_of, first_file
+from everquery.sources.spans import read_span, spans_of, types_of
+
+STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
+ROWS = [{"symbol": f"S{i % 7}", "ts": i, "price": i / 4} for i in range(500)]
+
+
+def write(path, rows=ROWS):
+    if path.suffix == ".csv":
+        lines = [f'"{row["symbol"]}",{row["ts"]},{row["price"]}\n' for row in rows]
+        path.write_text("symbol,ts,price\n" + "".join(lines))
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=60)
+    else:
+        table = pa.Table.from_pylist(rows)
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+def test_spans_hold_every_event_once(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(spans, "SPAN_BYTES", 700)
+    path = write(tmp_path / f"e.{suffix}")
+    schema = types_of(path, STREAM)
+    assert schema == pa.schema(
+        [("symbol", pa.string()), ("ts", pa.int64()), ("price", pa.float64())]
+    )
+    found = list(spans_of(path))
+    assert len(found) > 3 or suffix == "arrow"
+    rows = [row for span in found for batch in read_span(span, STREAM, schema)
+            for row in batch.to_pylist()]  # fmt: skip
+    assert rows == ROWS
+
+
+def test_what_does_not_fit_is_null_and_what_is_no_line_a_row_of_nulls(tmp_path):
+    write(tmp_path / "a.csv", ROWS[:3])
+    schema = types_of(tmp_path / "a.csv", STREAM)
+    path = tmp_path / "b.jsonl"
+    path.write_text(
+        '{"symbol": "A", "ts": 1, "price": 9007199254740993}\nnope\n'
+        '{"symbol": "A", "ts": 1, "price": 2}\n'
+    )
+    (span,) = spans_of(path)
+    rows = [row for batch in read_span(span, STREAM, schema) for row in batch.to_pylist()]
+    assert [row["price"] for row in rows] == [None, 2.0, None]
+    assert rows[-1] == {"symbol": None, "ts": None, "price": None}
+    times = tmp_path / "c.csv"
+    times.write_text("symbol,ts,price\nA,2024-05-01T10:00:00,1\n")
+    (span,) = spans_of(times)
+    assert [b["ts"].to_pylist() for b in read_span(span, STREAM, schema)] == [[None]]
+
+
+def test_a_journal_goes_on_where_it_was(tmp_path):
+    folder, path = tmp_path / "in", tmp_path / "journal.jsonl"
+    folder.mkdir()
+    for name in ("b.csv", "a.csv", ".c.csv", "_d.csv"):
+        write(folder / name)
+    (folder / "notes.txt").write_text("no events")
+    journal = FolderJournal(path, [folder])
+    journal.look(settled=False)
+    assert [span.path for span in journal.spans] == [str(folder / "a.csv"), str(folder / "b.csv")]
+    write(folder / "0.csv")
+    with path.open("a") as file:
+        file.write('{"path": "cut of')
+    again = FolderJournal(path, [folder])
+    assert again.spans == journal.spans
+    again.look(settled=True)
+    assert again.spans == journal.spans  # it may still be written
+    again.look(settled=True)
+    assert again.spans[2].path == str(folder / "0.csv")
+    assert FolderJournal(path, [folder]).spans == again.spans
+
+
+def test_a_file_that_can_not_be_read_is_not_noted(tmp_path):
+    (tmp_path / "a.parquet").write_text("symbol,ts\n")
+    journal = FolderJournal(tmp_path / "journal", [tmp_path])
+    with pytest.raises(EverqueryError, match="looks like CSV"):
+        journal.look(settled=False)
+    assert journal.spans == []
+
+
+def test_the_first_file(tmp_path):
+    answers = iter([True, False])
+    with pytest.raises(EverqueryError, match="no file of events"):
+        first_file([tmp_path], wait=lambda: next(answers))
+    (tmp_path / "a.csv").write_text("")
+    write(tmp_path / "b.csv")
+    assert first_file([tmp_path], wait=None).name == "b.csv"
+    assert [path.name for path in files_of([tmp_path, tmp_path / "x"])] == ["a.csv", "b.csv", "x"]
+    (tmp_path / "c.csv").write_text("symbol,ts,price\n")
+    with pytest.raises(EverqueryError, match="its type is unknown"):
+        types_of(tmp_path / "c.csv", STREAM)
