@@ -12,8 +12,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import LongType, StructField, StructType
 
 import everquery as eq
-from benchmarks.markets import STREAM
 
+# Without time: the files come again and again, and time would run backwards.
+STREAM = eq.Stream("trades", key="symbol", attributes=["price"])
 COUNT = StructType([StructField("count", LongType())])
 _engines: dict[str, eq.Engine] = {}
 
@@ -29,7 +30,7 @@ def no_op(df: DataFrame) -> DataFrame:
 
 def _by_shard(df: DataFrame) -> Any:  # noqa: ANN401 - pyspark's grouped data
     shard = functions.expr("pmod(hash(symbol), 2)").cast("int").alias("shard")
-    return df.select(shard, "symbol", "ts", "price").groupBy("shard")
+    return df.select(shard, "symbol", "price").groupBy("shard")
 
 
 class _Empty(StatefulProcessor):
@@ -78,7 +79,7 @@ class _RowByRow(StatefulProcessor):
             _engines[self._registry] = eq.Engine(STREAM, registry=self._registry)
         told = 0
         for frame in rows:
-            batch = pa.Table.from_pandas(frame[["symbol", "ts", "price"]], preserve_index=False)
+            batch = pa.Table.from_pandas(frame[["symbol", "price"]], preserve_index=False)
             told += _engines[self._registry].process(batch).num_rows
         self._value.update((told,))
         yield pd.DataFrame({"count": [told]})
@@ -99,4 +100,4 @@ def range_join(df: DataFrame, queries: DataFrame) -> DataFrame:
     """Return what a Spark user writes today: a join of events with a table of ranges."""
     table = functions.broadcast(queries)
     inside = (df.symbol == table.key) & (df.price >= table.price_lo) & (df.price < table.price_hi)
-    return df.join(table, inside).select("id", "symbol", "ts", "price")
+    return df.join(table, inside).select("id", "symbol", "price")

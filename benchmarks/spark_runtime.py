@@ -22,11 +22,12 @@ import everquery as eq
 from benchmarks import spark_jobs
 from benchmarks.findings import Figure, Findings, Panel, Table
 from benchmarks.harness import Scale
-from benchmarks.markets import STREAM, Market
+from benchmarks.markets import Market
+from benchmarks.spark_jobs import STREAM
 from everquery.spark import local_session, stop_session, watch
 
 NAME = "spark_runtime"
-SCHEMA = "symbol string, ts bigint, price double"
+SCHEMA = "symbol string, price double"
 WARM = 3  # batches of a job that are not counted
 FEW = 20  # events of a small batch
 
@@ -93,22 +94,22 @@ class Bench:
         for number in range(self.scale.pick(12, 4)):
             path = stock / f"{number}.parquet"
             table = pa.Table.from_batches(list(islice(batches, per_file)))
+            table = table.select(["symbol", "price"])
             pq.write_table(table, path, row_group_size=self.rows // 4)
             paths.append(path)
         return paths
 
     def source(self, triggers: int, *, small: bool = False) -> DataFrame:
-        """Return a stream of two files a trigger, to and fro over the stock."""
+        """Return a stream of two files a trigger; the stock comes again and again."""
         folder = self.folder / f"in{self._jobs}"
         folder.mkdir()
-        there = [*self.files, *reversed(self.files)]
         few = pq.read_table(self.files[0]).slice(0, FEW // 2)
         for number in range(2 * triggers):
             path = folder / f"{number:06}.parquet"
             if small:
                 pq.write_table(few, path)
             else:
-                os.link(there[number % len(there)], path)
+                os.link(self.files[number % len(self.files)], path)
             os.utime(path, (number, number))
         reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 2)
         return reader.parquet(str(folder))
@@ -241,16 +242,18 @@ class Bench:
         registrar = eq.Engine(STREAM, registry=self.many, lazy=True)
         begun: dict[str, float] = {}
         feed = _Feeder(folder, few)
-        while not seen:
+        while query.isActive and not seen:
             feed.put()
             time.sleep(0.2)
         for number in range(self.scale.pick(20, 3)):
             name = f"fresh{number}"
             registrar.register(eq.Range(name, {}))
             begun[name] = time.time()
-            while not any(name in told for _, told in seen):
+            while query.isActive and not any(name in told for _, told in seen):
                 feed.put()
                 time.sleep(0.05)
+        if query.exception() is not None:
+            raise query.exception()
         query.stop()
         registrar.deregister(list(begun))
         started = {each.batchId: _started(each) for each in query.recentProgress}
@@ -330,10 +333,8 @@ class _Feeder:
         self._folder, self._table, self._number = folder, table, 0
 
     def put(self) -> None:
-        time_of = self._table["ts"].to_numpy() + self._number * 1_000_000
-        table = self._table.set_column(1, "ts", pa.array(time_of.astype(np.int64)))
         path = self._folder / f".{self._number}"
-        pq.write_table(table, path)
+        pq.write_table(self._table, path)
         path.rename(self._folder / f"{self._number:06}.parquet")
         self._number += 1
 
