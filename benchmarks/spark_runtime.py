@@ -252,8 +252,8 @@ class Bench:
             while query.isActive and not any(name in told for _, told in seen):
                 feed.put()
                 time.sleep(0.05)
-        if query.exception() is not None:
-            raise query.exception()
+        if (error := query.exception()) is not None:
+            raise RuntimeError(str(error))
         query.stop()
         registrar.deregister(list(begun))
         started = {each.batchId: _started(each) for each in query.recentProgress}
