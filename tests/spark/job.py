@@ -175,16 +175,21 @@ def expected(
     for batch in batches_of(folder):
         while entries and entries[0].position < batch.position:
             engine._apply(entries.pop(0).change)
-        for events in map(pq.read_table, batch.files or [_any_file(folder)]):
-            notices = engine.process(events if batch.files else events.slice(0, 0))
-            at = pa.repeat(pa.scalar(batch.position, pa.int64()), notices.num_rows)
-            tables.append(notices.append_column("log_position", at))
-            letters.append(engine._shard.dead_letters.drain())
+        notices = engine.process(_events(batch.files) or _no_events(folder))
+        at = pa.repeat(pa.scalar(batch.position, pa.int64()), notices.num_rows)
+        tables.append(notices.append_column("log_position", at))
+        letters.append(engine._shard.dead_letters.drain())
     return tuple(pa.concat_tables(each, promote_options="permissive") for each in (tables, letters))
 
 
-def _any_file(folder: JobFolder) -> Path:
-    return next(folder.events.iterdir())
+def _events(files: list[Path]) -> pa.Table | None:
+    """Return the events of files in the order in which Spark reads them: the largest first."""
+    largest_first = sorted(files, key=lambda file: -file.stat().st_size)
+    return pa.concat_tables(map(pq.read_table, largest_first)) if files else None
+
+
+def _no_events(folder: JobFolder) -> pa.Table:
+    return pq.read_table(next(folder.events.iterdir())).slice(0, 0)
 
 
 def assert_exact(folder: JobFolder, stream: eq.Stream, *, least: int = 1, registry=None) -> None:

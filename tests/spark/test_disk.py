@@ -1,4 +1,4 @@
-"""The disk is full for a while: the query fails, and with room again it goes on exactly."""
+"""The disk is full for a while: the query fails, and goes on exactly when there is room again."""
 
 import os
 import resource

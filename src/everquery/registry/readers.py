@@ -201,8 +201,8 @@ class LogReader:
         if end > head:
             raise RegistryLostError(
                 f"the log of {self._stream!r} ends at position {head}, and a reader has come to"
-                f" {end}: the registry is older than the reader, or another one. Start the query"
-                " again with a new checkpoint"
+                f" {end}: the registry is older than the reader, or the checkpoint is of another"
+                " stream or registry. Start the query again with a new checkpoint"
             )
         if lost or start + sum(row.count for row in found) != end:
             raise RegistryLostError(
