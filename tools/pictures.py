@@ -24,7 +24,7 @@ from rich.text import Text
 WIDTH, HEIGHT = 100, 40
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PICTURES = {
-    "demo": ["everquery demo --seconds 10"],
+    "demo": ["everquery demo"],
     "command-line": [
         "everquery init",
         "everquery stream create trades --key symbol --time ts --attribute price",
