@@ -57,6 +57,7 @@ class Job:
     shards : int
     time_type : the Arrow type of the stream's times; null without
     carried : the columns of events that are carried into notices
+    key_type : the Arrow type of the stream's keys; null if they are not known yet
     """
 
     stream: Stream
@@ -64,6 +65,7 @@ class Job:
     shards: int
     time_type: pa.DataType
     carried: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    key_type: pa.DataType = field(default_factory=pa.null)
 
 
 class DurableShard:
@@ -83,6 +85,8 @@ class DurableShard:
         self._job = job
         self.number = number
         self.shard = Shard(job.stream, keep_accepted=bool(job.carried.names))
+        if job.stream.key is not None and not pa.types.is_null(job.key_type):
+            self.shard.keys.type = job.key_type
         self.carried = Carried(job.carried)
         self.position = 0
         self.found = "new"
@@ -151,7 +155,11 @@ class DurableShard:
 
     def apply(self, operation: str, payload: bytes) -> None:
         """Apply a part of the log."""
-        self.shard.apply(known_part(self.decoded(operation, payload), self.shard.live))
+        self.apply_change(self.decoded(operation, payload))
+
+    def apply_change(self, change: Change) -> None:
+        """Apply a part of the log that is decoded already."""
+        self.shard.apply(known_part(change, self.shard.live))
 
     def decoded(self, operation: str, payload: bytes) -> Change:
         """Return the change that a part of the log holds."""
