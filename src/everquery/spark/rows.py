@@ -24,9 +24,12 @@ from pyspark.sql.types import (
 )
 
 from everquery.errors import InvalidBatchError
+from everquery.state.admission import span_in_units
 from everquery.stream import Stream
 
 LOG, EVENTS = 0, 1
+
+KAFKA_PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 # What goes to the shards: parts of the log and packed events. The order of rows is by the first
 # three columns behind the shard; `named` is only in the log: how many queries a row names.
@@ -73,25 +76,32 @@ TOLD = StructType(
     ]
 )
 
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
-_NUMBERS = (*_WHOLE, FloatType, DoubleType, DecimalType)
+WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_NUMBERS = (*WHOLE, FloatType, DoubleType, DecimalType)
 
 
 def check_columns(schema: StructType, stream: Stream) -> None:
     """Raise if a DataFrame's columns can't be those of a stream."""
     kinds = {field.name: field.dataType for field in schema.fields}
     for name in stream.columns():
+        if schema.names.count(name) > 1:
+            raise InvalidBatchError(
+                f"stream {stream.name!r} needs column {name!r}, and the DataFrame has it twice"
+            )
         if name not in kinds:
             raise InvalidBatchError(
                 f"stream {stream.name!r} needs column {name!r}, and the DataFrame has"
                 f" {', '.join(kinds)}"
             )
-    _expect(stream.key, kinds, (*_WHOLE, StringType), "strings or integers")
-    times = (*_WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType, DateType)
+    _expect(stream.key, kinds, (*WHOLE, StringType), "strings or integers")
+    times = (*WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType, DateType)
     _expect(stream.time, kinds, times, "timestamps, dates or numbers")
     for name in stream.attributes:
         _expect(name, kinds, _NUMBERS, "numbers")
     _expect(stream.weight, kinds, _NUMBERS, "integers")
+    _, time_type = time_types(schema, stream)
+    for span in (stream.grace, stream.expire_after):
+        span_in_units(span, time_type, str(stream.time))  # raises where the unit does not fit
 
 
 def _expect(
@@ -117,7 +127,7 @@ def time_types(schema: StructType, stream: Stream) -> tuple[DataType, pa.DataTyp
         return kind, pa.timestamp("us")
     if isinstance(kind, DateType):
         return kind, pa.date32()
-    if isinstance(kind, _WHOLE):
+    if isinstance(kind, WHOLE):
         return LongType(), pa.int64()
     return DoubleType(), pa.float64()
 
@@ -127,3 +137,8 @@ def key_types(schema: StructType, stream: Stream) -> tuple[DataType, pa.DataType
     if stream.key is None or isinstance(schema[stream.key].dataType, StringType):
         return StringType(), pa.string()
     return LongType(), pa.int64()
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's expressions take any name."""
+    return "`" + name.replace("`", "``") + "`"

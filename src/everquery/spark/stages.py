@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from everquery.registry.readers import LogRow
 from everquery.sharding.durable import Job, check_cells
 from everquery.sharding.operator import Input, Output, run_batch
-from everquery.sharding.packing import Packer
+from everquery.sharding.packing import SOURCE, Packer, place_of
 from everquery.sharding.routing import route
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
 from everquery.sharding.wire import table_bytes, table_of_bytes
@@ -76,18 +76,29 @@ class RouteLog:
 
 @dataclass(frozen=True)
 class PackEvents:
-    """Events to packed rows."""
+    """Events to packed rows.
+
+    Attributes
+    ----------
+    job : Job
+    codes : the grouping value of each shard
+    names : the columns of the events; Spark gives them others, for it does not take all names
+    """
 
     job: Job
     codes: list[int]
+    names: list[str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the events of a partition."""
         task = TaskContext.get()
         partition = 0 if task is None else task.partitionId()
-        packer = Packer(self.job.stream, self.job.shards, tuple(self.job.carried.names))
+        carried = tuple(self.job.carried.names)
+        placed = SOURCE in self.names
+        packer = Packer(self.job.stream, self.job.shards, carried, placed=placed)
+        named = (pa.RecordBatch.from_arrays(batch.columns, self.names) for batch in batches)
         seen = set()
-        for number, shard, blob in packer.pack(batches):
+        for number, shard, blob in packer.pack(named):
             seen.add(shard)
             yield self._packed(shard, partition, number, blob)
         if seen and 0 not in seen:  # it looks whether the checkpoint is that of this job
@@ -150,7 +161,8 @@ class RunShards(StatefulProcessor):
             if row.lane == LOG:
                 log.append(LogRow(row.first, row.second, row.named, row.operation, row.payload))
             elif row.payload:
-                events.append(((row.first, row.second), row.payload))
+                place = (*place_of(row.payload), row.first, row.second)
+                events.append((place, row.payload))
         if log or events:
             output = run_batch(self._job, shard, Input(log, events), self._cells)
             yield from self._rows(shard, output)
@@ -164,7 +176,8 @@ class RunShards(StatefulProcessor):
         if output.quarantined:
             told.append(plain_quarantined(output.quarantined, shard, position, plain))
         if self._letters:
-            told.append(plain_letters(output.letters, position, plain))
+            lost = output.letters_carried
+            told.append(plain_letters(output.letters, shard, position, plain, lost))
         notices = pa.concat_tables(told)
         figures: dict[str, Any] = {field.name: 0 for field in TOLD.fields}
         figures |= {f"{stage}_seconds": seconds for stage, seconds in output.seconds.items()}
