@@ -41,15 +41,19 @@ class Carried:
         numbers = pa.array(np.arange(first, first + rows.num_rows))
         self._held = pa.concat_tables([self._held, rows.add_column(0, _ARRIVED, numbers)])
 
+    def of_arrivals(self, numbers: Int64s) -> pa.Table:
+        """Return the carried columns of arrivals, by their numbers."""
+        arrived = np.asarray(self._held[_ARRIVED])
+        order = np.argsort(arrived, kind="stable")
+        place = order[np.searchsorted(arrived[order], numbers)]
+        return self._held.select(self.schema.names).take(pa.array(place))
+
     def step(
         self, notices: pa.Table, accepted: Events, held: Events | None, keys: KeyTable
     ) -> pa.Table:
         """Return the carried columns of notices, and keep what later ones may need."""
         names = keys.arrow().take(pa.array(accepted.key))
-        arrived = np.asarray(self._held[_ARRIVED])
-        order = np.argsort(arrived, kind="stable")
-        place = order[np.searchsorted(arrived[order], accepted.arrived)]
-        now = self._held.select(self.schema.names).take(pa.array(place))
+        now = self.of_arrivals(accepted.arrived)
         now = now.add_column(0, _SEQ, pa.array(accepted.seq)).add_column(0, _KEY, names)
         known = now if self._last is None else pa.concat_tables([self._last, now])
         known = known.combine_chunks()
@@ -57,6 +61,8 @@ class Carried:
         carried = known.select(self.schema.names).take(found)
         self._last = known.take(_last_of_each_key(known))
         waiting = np.empty(0, np.int64) if held is None else held.arrived
+        arrived = np.asarray(self._held[_ARRIVED])
+        order = np.argsort(arrived, kind="stable")
         self._held = self._held.take(pa.array(order[np.searchsorted(arrived[order], waiting)]))
         return carried
 

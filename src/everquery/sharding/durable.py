@@ -101,6 +101,8 @@ class DurableShard:
         self._job = job
         self.number = number
         self.shard = Shard(job.stream, keep_accepted=bool(job.carried.names))
+        if job.stream.key is not None and not pa.types.is_null(job.key_type):
+            self.shard.keys.type = job.key_type
         self.carried = Carried(job.carried)
         self.position = 0
         self.found = "new"
@@ -176,7 +178,11 @@ class DurableShard:
 
     def apply(self, operation: str, payload: bytes) -> None:
         """Apply a part of the log."""
-        self.shard.apply(known_part(self.decoded(operation, payload), self.shard.live))
+        self.apply_change(self.decoded(operation, payload))
+
+    def apply_change(self, change: Change) -> None:
+        """Apply a part of the log that is decoded already."""
+        self.shard.apply(known_part(change, self.shard.live))
 
     def decoded(self, operation: str, payload: bytes) -> Change:
         """Return the change that a part of the log holds."""

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from time import perf_counter
 
+import numpy as np
 import pyarrow as pa
 
 from everquery.queries.changes import Deregister
@@ -16,7 +17,7 @@ from everquery.sharding.durable import DurableShard, Job, LogPart
 from everquery.sharding.journal import Cells
 from everquery.sharding.packing import unpack
 from everquery.sharding.quarantine import Quarantine
-from everquery.sharding.routing import queries_of, without
+from everquery.sharding.routing import queries_of, without, wrong_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Output:
         How the live arrays were come by, as in `DurableShard`.
     seconds : dict
         Where the time went.
+    letters_carried : the same columns of the refused events; None if there are none
     """
 
     notices: pa.Table
@@ -61,6 +63,7 @@ class Output:
     queries: int
     found: str
     seconds: dict[str, float]
+    letters_carried: pa.Table | None = None
 
 
 def run_batch(job: Job, number: int, given: Input, cells: Cells) -> Output:
@@ -97,6 +100,7 @@ class _Batch:
     cells: Cells
     left_out: AbstractSet[str] = frozenset()
     seconds: dict[str, float] = field(default_factory=dict)
+    _misfits: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def open(self) -> None:
         """Get hold of the shard."""
@@ -123,12 +127,13 @@ class _Batch:
             self._notices,
             letters,
             self._carried,
-            quarantined,
+            {**self._misfits, **quarantined},
             here.position,
             here.shard.events - self._before,
             len(catalog) - catalog.dropped,
             here.found,
             self.seconds,
+            letters_carried=self._letters_carried,
         )
 
     def rehearse(self) -> None:
@@ -151,6 +156,7 @@ class _Batch:
 
     def _open(self) -> DurableShard:
         here = DurableShard.open(self.job, self.number, self.cells)
+        here.shard.dead_letters.most = None  # they leave with the batch
         self._lap("open")
         return here
 
@@ -171,6 +177,8 @@ class _Batch:
         carried = None
         if here.shard.accepted is not None:
             here.carried.arrive(first, [part for _, part in parts if part.num_columns])
+            letters = here.shard.dead_letters.table()
+            self._letters_carried = here.carried.of_arrivals(np.asarray(letters["position"]))
             held = here.shard.admission.held
             carried = here.carried.step(notices, here.shard.accepted, held, here.shard.keys)
         self._lap("events")
@@ -182,13 +190,17 @@ class _Batch:
         for row in sorted(self.given.log, key=lambda row: (row.position, row.number)):
             if row.payload:
                 part = row.operation, row.payload
-                if self.left_out:
-                    change = without(here.decoded(*part), self.left_out)
+                change = here.decoded(*part)
+                misfits = wrong_keys(change, self.job.key_type)
+                self._misfits |= misfits
+                left_out = self.left_out | {query_id for _, query_id in misfits}
+                if left_out:
+                    change = without(change, left_out)
                     for operation, _, payload in encode_change(change, self.job.stream):
                         log.append((operation, payload))
                         here.apply(operation, payload)
                 else:
-                    here.apply(*part)
+                    here.apply_change(change)
                     log.append(part)
             here.position = max(here.position, row.position + row.count)
         if self.left_out:
@@ -206,3 +218,4 @@ class _Batch:
         self._began = now
 
     _began: float = 0.0
+    _letters_carried: pa.Table | None = None

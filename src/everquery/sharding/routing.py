@@ -16,7 +16,7 @@ from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.registry.readers import LogRow
-from everquery.state.keys import type_of_key
+from everquery.state.keys import family_of_key, type_of_key
 from everquery.state.names import encode, hash_bytes
 from everquery.stream import Stream
 
@@ -106,6 +106,28 @@ def queries_of(change: Change) -> Iterator[tuple[str, str]]:
     elif isinstance(change, RegisterBlocks):
         for block in change.blocks:
             yield from ((block.kind, query_id) for query_id in block.ids.to_pylist())
+
+
+def wrong_keys(change: Change, key_type: pa.DataType) -> dict[tuple[str, str], str]:
+    """Return why queries, by kind and id, can't be of a stream with keys of this type.
+
+    They are looked for before all else: a whole table of them would make a long search.
+    """
+    found: list[tuple[str, str]] = []
+    if pa.types.is_null(key_type):
+        return {}
+    if isinstance(change, Register):
+        found += [
+            (query.kind, query.id)
+            for query in change.queries
+            if query.key is not None and type_of_key(query.key) != key_type
+        ]
+    elif isinstance(change, RegisterBlocks):
+        for block in change.blocks:
+            if block.keys is not None and family_of_key(block.keys.type) != key_type:
+                found += [(block.kind, query_id) for query_id in block.ids.to_pylist()]
+    known = "integers" if key_type == pa.int64() else "strings"
+    return dict.fromkeys(found, f"keys of this stream are {known}, and its key is none")
 
 
 def without(change: Change, ids: Set[str]) -> Change:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
+import numpy as np
 import pyarrow as pa
+
+from everquery.index.arrays import Int64s
 
 LETTER = "dead_letter"
 QUARANTINED = "quarantined"
@@ -41,15 +44,36 @@ def plain_notices(
     return _table(columns, notices.num_rows, position, schema)
 
 
-def plain_letters(letters: pa.Table, position: int, schema: pa.Schema) -> pa.Table:
-    """Return refused events in the columns of notices."""
+def plain_letters(
+    letters: pa.Table,
+    shard: int,
+    position: int,
+    schema: pa.Schema,
+    carried: pa.Table | None = None,
+) -> pa.Table:
+    """Return refused events in the columns of notices, with what is carried along.
+
+    Their ids follow from the shard and how many events it had got before: a batch that is done
+    again gives the same ones.
+    """
     n = letters.num_rows
     words = {"kind": LETTER, "event": "refused"}
     columns = {name: pa.repeat(pa.scalar(word), n) for name, word in words.items()}
+    columns["notice_id"] = _letter_ids(np.asarray(letters["position"]), shard)
     for name in letters.column_names:
         if name in schema.names:
             columns[name] = letters.column(name)
+    if carried is not None:
+        columns |= zip(carried.column_names, carried.columns, strict=True)
     return _table(columns, n, position, schema)
+
+
+def _letter_ids(arrived: Int64s, shard: int) -> pa.Array:
+    seed = blake2b(repr((LETTER, shard)).encode(), digest_size=8).digest()
+    ids = np.empty((arrived.size, 2), ">u8")
+    ids[:, 0] = int.from_bytes(seed)
+    ids[:, 1] = arrived
+    return pa.Array.from_buffers(pa.binary(16), arrived.size, [None, pa.py_buffer(ids)])
 
 
 def plain_quarantined(

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from everquery.errors import InvalidBatchError
+from everquery.state.admission import span_in_units
 from everquery.stream import Stream
 
 LOG, EVENTS = 0, 1
@@ -81,6 +82,10 @@ def check_columns(schema: StructType, stream: Stream) -> None:
     """Raise if a DataFrame's columns can't be those of a stream."""
     kinds = {field.name: field.dataType for field in schema.fields}
     for name in stream.columns():
+        if schema.names.count(name) > 1:
+            raise InvalidBatchError(
+                f"stream {stream.name!r} needs column {name!r}, and the DataFrame has it twice"
+            )
         if name not in kinds:
             raise InvalidBatchError(
                 f"stream {stream.name!r} needs column {name!r}, and the DataFrame has"
@@ -92,6 +97,9 @@ def check_columns(schema: StructType, stream: Stream) -> None:
     for name in stream.attributes:
         _expect(name, kinds, _NUMBERS, "numbers")
     _expect(stream.weight, kinds, _NUMBERS, "integers")
+    _, time_type = time_types(schema, stream)
+    for span in (stream.grace, stream.expire_after):
+        span_in_units(span, time_type, str(stream.time))  # raises where the unit does not fit
 
 
 def _expect(
@@ -127,3 +135,8 @@ def key_types(schema: StructType, stream: Stream) -> tuple[DataType, pa.DataType
     if stream.key is None or isinstance(schema[stream.key].dataType, StringType):
         return StringType(), pa.string()
     return LongType(), pa.int64()
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's expressions take any name."""
+    return "`" + name.replace("`", "``") + "`"

@@ -164,7 +164,8 @@ class RunShards(StatefulProcessor):
         if output.quarantined:
             told.append(plain_quarantined(output.quarantined, shard, position, plain))
         if self._letters:
-            told.append(plain_letters(output.letters, position, plain))
+            lost = output.letters_carried
+            told.append(plain_letters(output.letters, shard, position, plain, lost))
         notices = pa.concat_tables(told)
         figures: dict[str, Any] = {field.name: 0 for field in TOLD.fields}
         figures |= {f"{stage}_seconds": seconds for stage, seconds in output.seconds.items()}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from everquery.engine import open_registry
 from everquery.errors import InvalidStreamError, SparkError
@@ -17,7 +17,7 @@ from everquery.sharding.durable import Job
 from everquery.sharding.telling import plain_schema
 from everquery.spark.partitions import shard_codes
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
-from everquery.spark.rows import PACKED, TOLD, check_columns, key_types, time_types
+from everquery.spark.rows import PACKED, TOLD, check_columns, key_types, quoted, time_types
 from everquery.spark.session import QUERY_SETTINGS
 from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
 from everquery.stream import Stream
@@ -87,7 +87,7 @@ def watch(
     plain = plain_schema(notices, carried)
     codes = shard_codes(shards)
     columns = dict.fromkeys([*stream.columns(), *carry])
-    events = df.select(*map(_quoted, columns)).mapInArrow(PackEvents(job, codes), PACKED)
+    events = df.select(*map(quoted, columns)).mapInArrow(PackEvents(job, codes), PACKED)
     changes = (
         spark.readStream.format(NAME)
         .options(url=registry, stream=stream.name, maxQueriesPerBatch=max_queries_a_batch)
@@ -119,12 +119,11 @@ def _carried(df: DataFrame, carry: Sequence[str], notices: pa.Schema) -> pa.Sche
             )
         if name in (*notices.names, "log_position"):
             raise SparkError(f"column {name!r} can't be carried: notices have one of that name")
-    kept = StructType([df.schema[name] for name in dict.fromkeys(carry)])
+    # Nullable, whatever they are in the events: a notice may be of no event that is still known.
+    kept = StructType(
+        [StructField(name, df.schema[name].dataType) for name in dict.fromkeys(carry)]
+    )
     return to_arrow_schema(kept, timezone="UTC")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _shards(shards: int, stream: Stream) -> int:

@@ -58,10 +58,17 @@ class Letters:
 
 
 class DeadLetters:
-    """What was refused, and why."""
+    """What was refused, and why.
+
+    Attributes
+    ----------
+    most : int or None
+        How many are kept; None for all, where they are drained after every batch.
+    """
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self.most: int | None = KEPT
         self._kept: deque[pa.Table] = deque()
         self._rows = 0
         self.counts = np.zeros(len(REASONS), np.int64)
@@ -75,13 +82,15 @@ class DeadLetters:
 
     def keep(self, table: pa.Table) -> None:
         """Keep rows that are counted already."""
-        table = table.slice(max(0, table.num_rows - KEPT))
+        most = self.most
+        if most is not None:
+            table = table.slice(max(0, table.num_rows - most))
         self._kept.append(table)
         self._rows += table.num_rows
         if len(self._kept) > MOST_TABLES:  # a small table costs much more than its rows
             self._kept = deque([self.table()])
-        while self._rows > KEPT:
-            over = self._rows - KEPT
+        while most is not None and self._rows > most:
+            over = self._rows - most
             oldest = self._kept.popleft()
             if oldest.num_rows > over:
                 self._kept.appendleft(oldest.slice(over))

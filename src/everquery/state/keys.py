@@ -75,7 +75,7 @@ class KeyTable:
         """Raise if keys of this type can't be of this stream; change nothing."""
         if keys is not None and self.type is not None and keys.null_count < len(keys):
             kind = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
-            if _family(kind) != self.type:
+            if family_of_key(kind) != self.type:
                 raise self._mismatch(kind, InvalidBatchError)
 
     def check_query_key(self, key: Key, known: pa.DataType | None) -> pa.DataType:
@@ -87,13 +87,13 @@ class KeyTable:
 
     def check_query_keys(self, keys: pa.Array) -> None:
         """Raise if keys of queries are of another type than the stream's keys."""
-        if self.type is not None and _family(keys.type) != self.type:
+        if self.type is not None and family_of_key(keys.type) != self.type:
             raise self._mismatch(keys.type, InvalidQueryError)
 
     def find(self, key: Key) -> int:
         """Return the number of a key, or -1."""
         wanted = pa.array([key])
-        if not self._keyed or self.type != _family(wanted.type):
+        if not self._keyed or self.type != family_of_key(wanted.type):
             return ABSENT
         return int(self._names.find(encode(wanted))[0])
 
@@ -161,7 +161,7 @@ class KeyTable:
     def _expect(
         self, kind: pa.DataType, error: type[InvalidBatchError | InvalidQueryError]
     ) -> None:
-        family = _family(kind)
+        family = family_of_key(kind)
         if self.type is None:
             self.type = family
         elif self.type != family:
@@ -190,6 +190,6 @@ def type_of_key(key: Key) -> pa.DataType:
     return _STRING if isinstance(key, str) else _INTEGER
 
 
-def _family(kind: pa.DataType) -> pa.DataType:
+def family_of_key(kind: pa.DataType) -> pa.DataType:
     """Return the type that keys of this type are kept as."""
     return _INTEGER if pa.types.is_integer(kind) else _STRING
