@@ -154,7 +154,7 @@ def test_from_topic_to_topic(spark, kafka, tmp_path, form):
     topics.run(url, checkpoint)
     every, told = topics.consume()
     assert len(every) > len(before)  # the sink repeats what it had written
-    assert len(told) == len({notice["notice_id"] for notice in before})
+    assert len(told) == len({notice["notice_id"] for notice in before})  # with the same ids
 
     engine = eq.Engine(STREAM)
     engine.register(queries())

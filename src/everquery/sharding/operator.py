@@ -27,11 +27,11 @@ class Input:
     Attributes
     ----------
     log : the parts of the registry's log, in any order
-    events : pairs of a place in the batch and a packed blob, in any order
+    events : pairs of a place in the batch, which sorts, and a packed blob; in any order
     """
 
     log: Sequence[LogRow]
-    events: Sequence[tuple[tuple[int, int], bytes]]
+    events: Sequence[tuple[tuple[int, ...], bytes]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.ipc
 
 from everquery.index.arrays import Array, Int32s, Int64s
 from everquery.index.jit import kernel
@@ -20,6 +21,11 @@ from everquery.state.events import FINE, Arrivals, decode
 from everquery.stream import Stream
 
 _CARRIED = "carried."
+
+# Columns that tell the place of an event in its source: a partition, and a number therein.
+SOURCE, OFFSET = "everquery source", "everquery offset"
+
+Place = tuple[int, int]
 
 BLOB_ROWS = 1 << 18  # ten megabytes or so
 
@@ -52,12 +58,15 @@ class Packer:
         Columns that are carried along, whatever they hold.
     blob_rows : int
         Events that are packed together.
+    placed : bool
+        Whether batches have the columns `SOURCE` and `OFFSET`; blobs then know their place.
     """
 
     stream: Stream
     shards: int
     carried: tuple[str, ...] = ()
     blob_rows: int = BLOB_ROWS
+    placed: bool = False
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, shard and blob; the numbers count what was packed together, in order.
@@ -67,10 +76,14 @@ class Packer:
         """
         for number, table in enumerate(_joined(batches, self.blob_rows)):
             carried = table.select(list(self.carried))
+            if self.placed:
+                first = {name: str(table[name][0].as_py() or 0) for name in (SOURCE, OFFSET)}
+                carried = carried.replace_schema_metadata(first)
             for shard, blob in self._split(decode(table, self.stream), carried):
                 yield number, shard, blob
 
     def _split(self, arrivals: Arrivals, carried: pa.Table) -> Iterator[tuple[int, bytes]]:
+        """Yield shard and blob; the metadata of what is carried goes into each."""
         timed = self.stream.time is not None
         if timed:
             arrivals = _with_marks(arrivals)
@@ -162,11 +175,18 @@ def _blob(
         picked = carried.take(pa.array(rows))
         for name, column in zip(picked.column_names, picked.columns, strict=True):
             columns[_CARRIED + name] = column
-    table = pa.table(columns)
+    known = dict(carried.schema.metadata or {})
     if arrivals.newest is not None:
-        times = {"newest": repr(arrivals.newest), "first": repr(arrivals.first)}
-        table = table.replace_schema_metadata(times)
-    return table_bytes(table)
+        known[b"newest"] = repr(arrivals.newest).encode()
+        known[b"first"] = repr(arrivals.first).encode()
+    return table_bytes(pa.table(columns).replace_schema_metadata(known))
+
+
+def place_of(blob: bytes) -> Place:
+    """Return the place of a blob's first event in its source; zeros where blobs have none."""
+    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
+        known = reader.schema.metadata or {}
+    return int(known.get(SOURCE.encode(), 0)), int(known.get(OFFSET.encode(), 0))
 
 
 def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> tuple[Arrivals, pa.Table]:

@@ -29,6 +29,8 @@ from everquery.stream import Stream
 
 LOG, EVENTS = 0, 1
 
+KAFKA_PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
+
 # What goes to the shards: parts of the log and packed events. The order of rows is by the first
 # three columns behind the shard; `named` is only in the log: how many queries a row names.
 PACKED = StructType(
@@ -74,8 +76,8 @@ TOLD = StructType(
     ]
 )
 
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
-_NUMBERS = (*_WHOLE, FloatType, DoubleType, DecimalType)
+WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_NUMBERS = (*WHOLE, FloatType, DoubleType, DecimalType)
 
 
 def check_columns(schema: StructType, stream: Stream) -> None:
@@ -91,8 +93,8 @@ def check_columns(schema: StructType, stream: Stream) -> None:
                 f"stream {stream.name!r} needs column {name!r}, and the DataFrame has"
                 f" {', '.join(kinds)}"
             )
-    _expect(stream.key, kinds, (*_WHOLE, StringType), "strings or integers")
-    times = (*_WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType, DateType)
+    _expect(stream.key, kinds, (*WHOLE, StringType), "strings or integers")
+    times = (*WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType, DateType)
     _expect(stream.time, kinds, times, "timestamps, dates or numbers")
     for name in stream.attributes:
         _expect(name, kinds, _NUMBERS, "numbers")
@@ -125,7 +127,7 @@ def time_types(schema: StructType, stream: Stream) -> tuple[DataType, pa.DataTyp
         return kind, pa.timestamp("us")
     if isinstance(kind, DateType):
         return kind, pa.date32()
-    if isinstance(kind, _WHOLE):
+    if isinstance(kind, WHOLE):
         return LongType(), pa.int64()
     return DoubleType(), pa.float64()
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from everquery.registry.readers import LogRow
 from everquery.sharding.durable import Job, check_cells
 from everquery.sharding.operator import Input, Output, run_batch
-from everquery.sharding.packing import Packer
+from everquery.sharding.packing import Packer, place_of
 from everquery.sharding.routing import route
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
 from everquery.sharding.wire import table_bytes, table_of_bytes
@@ -76,16 +76,26 @@ class RouteLog:
 
 @dataclass(frozen=True)
 class PackEvents:
-    """Events to packed rows."""
+    """Events to packed rows.
+
+    Attributes
+    ----------
+    job : Job
+    codes : the grouping value of each shard
+    placed : bool
+        Whether events come with their place in the source.
+    """
 
     job: Job
     codes: list[int]
+    placed: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the events of a partition."""
         task = TaskContext.get()
         partition = 0 if task is None else task.partitionId()
-        packer = Packer(self.job.stream, self.job.shards, tuple(self.job.carried.names))
+        carried = tuple(self.job.carried.names)
+        packer = Packer(self.job.stream, self.job.shards, carried, placed=self.placed)
         seen = set()
         for number, shard, blob in packer.pack(batches):
             seen.add(shard)
@@ -150,7 +160,8 @@ class RunShards(StatefulProcessor):
             if row.lane == LOG:
                 log.append(LogRow(row.first, row.second, row.named, row.operation, row.payload))
             elif row.payload:
-                events.append(((row.first, row.second), row.payload))
+                place = (*place_of(row.payload), row.first, row.second)
+                events.append((place, row.payload))
         if log or events:
             output = run_batch(self._job, shard, Input(log, events), self._cells)
             yield from self._rows(shard, output)

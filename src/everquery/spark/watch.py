@@ -14,10 +14,20 @@ from everquery.errors import InvalidStreamError, SparkError
 from everquery.kinds import KINDS
 from everquery.notices import notice_schema
 from everquery.sharding.durable import Job
+from everquery.sharding.packing import OFFSET, SOURCE
 from everquery.sharding.telling import plain_schema
 from everquery.spark.partitions import shard_codes
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
-from everquery.spark.rows import PACKED, TOLD, check_columns, key_types, quoted, time_types
+from everquery.spark.rows import (
+    KAFKA_PLACE,
+    PACKED,
+    TOLD,
+    WHOLE,
+    check_columns,
+    key_types,
+    quoted,
+    time_types,
+)
 from everquery.spark.session import QUERY_SETTINGS
 from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
 from everquery.stream import Stream
@@ -35,6 +45,7 @@ def watch(
     carry: Sequence[str] = (),
     dead_letters: bool = False,
     max_queries_a_batch: int = MAX_QUERIES,
+    place: Sequence[str] = (),
 ) -> DataFrame:
     """Return the notices of a registry's standing queries over a streaming DataFrame.
 
@@ -55,6 +66,12 @@ def watch(
         Whether refused events come along as rows of kind ``dead_letter``, with their reason.
     max_queries_a_batch : int
         Changes that name more wait for the next batch, so that events are not held up.
+    place : sequence of str
+        Columns that tell where an event stands in its source: what names its partition, and last
+        its number there, such as ``["topic", "partition", "offset"]``. Within a batch, events of
+        different partitions are taken in this order; without, in that of Spark's partitions. A
+        source that may number those otherwise when a batch is done again, as Kafka's does, needs
+        it. `everquery.spark.kafka` has the columns, and they are taken without being named.
 
     Returns
     -------
@@ -87,7 +104,10 @@ def watch(
     plain = plain_schema(notices, carried)
     codes = shard_codes(shards)
     columns = dict.fromkeys([*stream.columns(), *carry])
-    events = df.select(*map(quoted, columns)).mapInArrow(PackEvents(job, codes), PACKED)
+    placed = _placed(df, place)
+    events = df.select(*map(quoted, columns), *placed).mapInArrow(
+        PackEvents(job, codes, placed=bool(placed)), PACKED
+    )
     changes = (
         spark.readStream.format(NAME)
         .options(url=registry, stream=stream.name, maxQueriesPerBatch=max_queries_a_batch)
@@ -124,6 +144,24 @@ def _carried(df: DataFrame, carry: Sequence[str], notices: pa.Schema) -> pa.Sche
         [StructField(name, df.schema[name].dataType) for name in dict.fromkeys(carry)]
     )
     return to_arrow_schema(kept, timezone="UTC")
+
+
+def _placed(df: DataFrame, place: Sequence[str]) -> list[Column]:
+    """Return the columns `SOURCE` and `OFFSET`, or none."""
+    if isinstance(place, str):
+        raise SparkError(f"place is the string {place!r}; give a list of names")
+    if not place and set(KAFKA_PLACE) <= set(df.columns):
+        place = KAFKA_PLACE
+    if not place:
+        return []
+    for name in place:
+        if name not in df.columns:
+            raise SparkError(f"place names column {name!r}, and the DataFrame has no such column")
+    if not isinstance(df.schema[place[-1]].dataType, WHOLE):
+        raise SparkError(f"place ends with column {place[-1]!r}, which holds no integers")
+    *source, offset = (functions.col(quoted(name)) for name in place)
+    hashed = functions.xxhash64(*source) if source else functions.lit(0).cast("bigint")
+    return [hashed.alias(SOURCE), offset.cast("bigint").alias(OFFSET)]
 
 
 def _shards(shards: int, stream: Stream) -> int:
