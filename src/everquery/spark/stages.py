@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from everquery.registry.readers import LogRow
 from everquery.sharding.durable import Job, check_cells
 from everquery.sharding.operator import Input, Output, run_batch
-from everquery.sharding.packing import Packer, place_of
+from everquery.sharding.packing import SOURCE, Packer, place_of
 from everquery.sharding.routing import route
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
 from everquery.sharding.wire import table_bytes, table_of_bytes
@@ -82,22 +82,23 @@ class PackEvents:
     ----------
     job : Job
     codes : the grouping value of each shard
-    placed : bool
-        Whether events come with their place in the source.
+    names : the columns of the events; Spark gives them others, for it does not take all names
     """
 
     job: Job
     codes: list[int]
-    placed: bool = False
+    names: list[str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the events of a partition."""
         task = TaskContext.get()
         partition = 0 if task is None else task.partitionId()
         carried = tuple(self.job.carried.names)
-        packer = Packer(self.job.stream, self.job.shards, carried, placed=self.placed)
+        placed = SOURCE in self.names
+        packer = Packer(self.job.stream, self.job.shards, carried, placed=placed)
+        named = (pa.RecordBatch.from_arrays(batch.columns, self.names) for batch in batches)
         seen = set()
-        for number, shard, blob in packer.pack(batches):
+        for number, shard, blob in packer.pack(named):
             seen.add(shard)
             yield self._packed(shard, partition, number, blob)
         if seen and 0 not in seen:  # it looks whether the checkpoint is that of this job

@@ -103,11 +103,11 @@ def watch(
     job = Job(stream, kinds, shards, time_type, carried, key_type)
     plain = plain_schema(notices, carried)
     codes = shard_codes(shards)
-    columns = dict.fromkeys([*stream.columns(), *carry])
-    placed = _placed(df, place)
-    events = df.select(*map(quoted, columns), *placed).mapInArrow(
-        PackEvents(job, codes, placed=bool(placed)), PACKED
-    )
+    columns = {name: functions.col(quoted(name)) for name in (*stream.columns(), *carry)}
+    columns |= _placed(df, place)
+    # By numbers: mapInArrow can't handle names with dots or backticks.
+    numbered = [column.alias(f"c{i}") for i, column in enumerate(columns.values())]
+    events = df.select(*numbered).mapInArrow(PackEvents(job, codes, list(columns)), PACKED)
     changes = (
         spark.readStream.format(NAME)
         .options(url=registry, stream=stream.name, maxQueriesPerBatch=max_queries_a_batch)
@@ -146,14 +146,14 @@ def _carried(df: DataFrame, carry: Sequence[str], notices: pa.Schema) -> pa.Sche
     return to_arrow_schema(kept, timezone="UTC")
 
 
-def _placed(df: DataFrame, place: Sequence[str]) -> list[Column]:
+def _placed(df: DataFrame, place: Sequence[str]) -> dict[str, Column]:
     """Return the columns `SOURCE` and `OFFSET`, or none."""
     if isinstance(place, str):
         raise SparkError(f"place is the string {place!r}; give a list of names")
     if not place and set(KAFKA_PLACE) <= set(df.columns):
         place = KAFKA_PLACE
     if not place:
-        return []
+        return {}
     for name in place:
         if name not in df.columns:
             raise SparkError(f"place names column {name!r}, and the DataFrame has no such column")
@@ -161,7 +161,7 @@ def _placed(df: DataFrame, place: Sequence[str]) -> list[Column]:
         raise SparkError(f"place ends with column {place[-1]!r}, which holds no integers")
     *source, offset = (functions.col(quoted(name)) for name in place)
     hashed = functions.xxhash64(*source) if source else functions.lit(0).cast("bigint")
-    return [hashed.alias(SOURCE), offset.cast("bigint").alias(OFFSET)]
+    return {SOURCE: hashed, OFFSET: offset.cast("bigint")}
 
 
 def _shards(shards: int, stream: Stream) -> int:
