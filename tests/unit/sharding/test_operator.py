@@ -10,14 +10,18 @@ import everquery as eq
 from everquery.errors import InvalidBatchError, SnapshotError
 from everquery.index.range_index import RangeIndex
 from everquery.kinds import KINDS
-from everquery.queries.changes import Deregister, Register
+from everquery.notices import notice_schema
+from everquery.queries.block import blocks_of_queries
+from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.readers import LogRow
 from everquery.sharding import durable
 from everquery.sharding.durable import Job, forget_live
 from everquery.sharding.journal import PIECE, Contents, Journal, MemoryCells
 from everquery.sharding.operator import Input, run_batch
-from everquery.sharding.packing import Packer
+from everquery.sharding.packing import Packer, place_of
+from everquery.sharding.telling import plain_letters, plain_schema
+from everquery.state import dead_letters
 
 STREAM = eq.Stream("trades", key="symbol", time="t", attributes=["price"])
 SPECS = {name: kind.spec for name, kind in KINDS.items()}
@@ -319,3 +323,56 @@ def test_a_store_that_fails_is_no_querys_fault(monkeypatch, at):
         ("new", "enter", 0), ("old", "leave", 1), ("new", "leave", 1),
         ("old", "enter", 2), ("new", "enter", 2),
     ]  # fmt: skip
+
+
+def test_refused_events_keep_their_columns_and_get_ids(monkeypatch):
+    monkeypatch.setattr(dead_letters, "KEPT", 3)  # of a batch that leaves at once, all are kept
+    shard = OneShard()
+    rows = [("IBM", 1, None, f"v{i}") for i in range(5)]
+    output = shard.run(rows=[("IBM", 5, 1.0, "first"), *rows])
+    output = shard.run(rows=[("IBM", 4, 1.0, "late"), *rows])
+    assert output.letters["reason"].to_pylist() == [*5 * ["null_attribute"], "late"]
+    carried = output.letters_carried["venue"].to_pylist()
+    assert carried == ["v0", "v1", "v2", "v3", "v4", "late"]
+    plain = plain_schema(notice_schema(STREAM, pa.int64(), pa.string()), VENUE)
+    told = plain_letters(output.letters, 0, 0, plain, output.letters_carried)
+    other = plain_letters(output.letters, 1, 0, plain, output.letters_carried)
+    assert told["venue"].to_pylist() == carried
+    assert len({*told["notice_id"].to_pylist(), *other["notice_id"].to_pylist()}) == 12
+
+
+def test_blobs_with_a_place_are_taken_in_its_order():
+    stream = eq.Stream("ticks", attributes=["price"])
+    packer = Packer(stream, 1, placed=True)
+    batches = {
+        name: pa.table({"price": [price], "everquery source": [source], "everquery offset": [7]})
+        for name, price, source in (("a", 1.0, 5), ("b", 2.0, -5))
+    }
+    blobs = {name: next(packer.pack(table.to_batches()))[2] for name, table in batches.items()}
+    assert {name: place_of(blob) for name, blob in blobs.items()} == {"a": (5, 7), "b": (-5, 7)}
+    job = Job(stream, SPECS, 1, pa.null())
+    events = [((*place_of(blob), 0, 0), blob) for blob in blobs.values()]
+    log = [
+        LogRow(0, 0, count, operation, payload)
+        for operation, count, payload in encode_change(
+            Register((eq.Range("r", {"price": (0, 9)}),)), stream
+        )
+    ]
+    output = run_batch(job, 0, Input(log, events), MemoryCells())
+    assert output.notices["price"].to_pylist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_queries_with_keys_of_another_type_are_taken_out(in_bulk):
+    job = Job(STREAM, SPECS, 1, pa.int64(), key_type=pa.string())
+    change = Register((eq.Range("r", {"price": (0, 9)}, key=5),))
+    if in_bulk:
+        change = RegisterBlocks(blocks_of_queries(list(change.queries), STREAM))
+    log = [
+        LogRow(0, 0, count, operation, payload)
+        for operation, count, payload in encode_change(change, STREAM)
+    ]
+    output = run_batch(job, 0, Input(log, []), MemoryCells())
+    reason = "keys of this stream are strings, and its key is none"
+    assert output.quarantined == {("range", "r"): reason}
+    assert output.queries == 0
