@@ -1,8 +1,13 @@
 """Events from a Kafka topic, notices to another, with a real broker; again after a replay."""
 
 import json
+import re
+import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -208,3 +213,73 @@ def test_columns_of_other_types_and_further_ones(spark, kafka):
         "kafka_key": "binary",
         "kafka_value": "binary",
     }
+
+
+def blocks_of_the_page():
+    text = (Path(__file__).parents[2] / "docs" / "kafka.md").read_text(encoding="utf-8")
+    found = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return {next(name for name in WORDS if name in block): block for block in found}
+
+
+WORDS = ("local_session", "notices_to_kafka", "types=", "read_avro", "confluent_kafka")
+
+
+def test_the_page_leads_from_topic_to_topic(spark, kafka, tmp_path, monkeypatch, capsys):
+    kafka.create_topic("trades")
+    kafka.create_topic("notices")
+    monkeypatch.chdir(tmp_path)
+    blocks = blocks_of_the_page()
+    assert set(blocks) == set(WORDS)
+    events = [
+        ("IBM", '{"symbol": "IBM", "ts": "2026-01-05T09:30:00Z", "price": 45.0}'),
+        ("IBM", '{"symbol": "IBM", "ts": "2026-01-05T09:30:01Z", "price": 50.5}'),
+    ]
+    rows = spark.createDataFrame(events, "key string, value string").coalesce(1)
+    server = {"kafka.bootstrap.servers": kafka.servers}
+    rows.write.format("kafka").options(**server, topic="trades").save()
+
+    names = {"spark": spark}
+    job = blocks["notices_to_kafka"].replace("localhost:9092", kafka.servers)
+    job = job.replace('"checkpoint"', f'"{tmp_path}/checkpoint"')
+    exec(compile(job, "docs/kafka.md", "exec"), names)
+    query = names["query"]
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    for block in ("types=", "read_avro"):
+        exec(compile(blocks[block], "docs/kafka.md", "exec"), names)
+    assert names["trades"].columns[:3] == ["symbol", "ts", "price"]
+
+    told = spark.read.format("kafka").options(**server, subscribe="notices").load().collect()
+    values = [row.value for row in sorted(told, key=lambda row: row.offset)]
+    assert list(json.loads(values[1]).items())[:8] == [
+        ("query_id", "ibm-band"),
+        ("kind", "border"),
+        ("event", "leave"),
+        ("key", "IBM"),
+        ("time", "2026-01-05T09:30:01.000000Z"),
+        ("seq", 1),
+        ("reason", None),
+        ("price", 50.5),
+    ]
+    client = ModuleType("confluent_kafka")
+    client.Consumer = partial(FakeConsumer, values=[*values, *values])
+    monkeypatch.setitem(sys.modules, "confluent_kafka", client)
+    capsys.readouterr()
+    exec(compile(blocks["confluent_kafka"], "docs/kafka.md", "exec"), {})
+    assert capsys.readouterr().out == "enter ibm-band IBM\nleave ibm-band IBM\n"
+
+
+class FakeConsumer:
+    """Stands for the client that users install; gives some values, then nothing."""
+
+    def __init__(self, settings, values):
+        self._values = iter(values)
+
+    def subscribe(self, topics):
+        assert topics == ["notices"]
+
+    def poll(self, seconds):
+        value = next(self._values, None)
+        return None if value is None else SimpleNamespace(value=lambda: value)
