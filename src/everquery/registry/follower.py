@@ -334,13 +334,33 @@ class Follower:
 
 def _check_file(url: str) -> None:
     """Raise if a SQLite file is not there: opening it would make an empty one in its place."""
+    name = _file_of(url)
+    if name is not None and not Path(name).exists():
+        raise RegistryError(f"there is no file {name}")
+
+
+def _file_of(url: str) -> str | None:
+    """Return the file of a SQLite URL, or None."""
     try:
         address = make_url(url)
     except ArgumentError:
-        return  # the registry explains
+        return None  # the registry explains
     name = address.database
-    is_file = address.get_backend_name() == "sqlite" and not (name or ":").startswith(
-        (":", "file:")
-    )
-    if is_file and not Path(name or "").exists():
-        raise RegistryError(f"there is no file {name}")
+    if address.get_backend_name() != "sqlite" or (name or ":").startswith((":", "file:")):
+        return None
+    return name
+
+
+def absolute_url(url: str) -> str:
+    """Return a URL that means the same in processes with other current folders.
+
+    Examples
+    --------
+    >>> absolute_url("sqlite:////data/queries.db"), absolute_url("postgresql://user@host/database")
+    ('sqlite:////data/queries.db', 'postgresql://user@host/database')
+    """
+    name = _file_of(url)
+    if name is None:
+        return url
+    absolute = make_url(url).set(database=str(Path(name).absolute()))
+    return absolute.render_as_string(hide_password=False)

@@ -13,6 +13,7 @@ from everquery.engine import open_registry
 from everquery.errors import InvalidStreamError, SparkError
 from everquery.kinds import KINDS
 from everquery.notices import notice_schema
+from everquery.registry.follower import absolute_url
 from everquery.sharding.durable import Job
 from everquery.sharding.packing import OFFSET, SOURCE
 from everquery.sharding.telling import plain_schema
@@ -110,7 +111,9 @@ def watch(
     events = df.select(*numbered).mapInArrow(PackEvents(job, codes, list(columns)), PACKED)
     changes = (
         spark.readStream.format(NAME)
-        .options(url=registry, stream=stream.name, maxQueriesPerBatch=max_queries_a_batch)
+        .options(
+            url=absolute_url(registry), stream=stream.name, maxQueriesPerBatch=max_queries_a_batch
+        )
         .load()
         .mapInArrow(RouteLog(job, codes), PACKED)
     )
