@@ -126,9 +126,12 @@ def later(time: Any, span: Any, never: Any) -> Any:  # noqa: ANN401 - numbers of
 @part
 def draft(
     slot: int, key: int, code: int, time: Any, seq: int, values: Floats, column: int,  # noqa: ANN401
-    held: int, place: int, stage: int, line: Timeline, out: Notices, told: Ranks, n: int,
+    place: int, stage: int, line: Timeline, out: Notices, told: Ranks, n: int,
 ) -> None:  # fmt: skip
-    """Write a notice behind those that are told; it is told if their number grows."""
+    """Write a notice behind those that are told; it is told if their number grows.
+
+    Callers pass 64-bit numbers throughout, for Numba compiles this anew for each other type.
+    """
     out.slot[n] = slot
     out.key[n] = key
     out.code[n] = code
@@ -138,7 +141,7 @@ def draft(
     out.stage[n] = stage
     for a in range(values.shape[0]):
         out.values[a, n] = values[a, column]
-    told.held[n] = held
+    told.held[n] = 0
     told.rank[n] = rank_of(line, place, stage, key)
     told.moment[n] = time if stage & 1 == 0 else 0  # at a deadline
 
@@ -208,15 +211,16 @@ def catch_up(
         if not closing:
             draft(
                 slot, key, entries.crossing[entry], due, entries.crossing_seq[entry],
-                entries.crossing_values, entry, 0, at, here, line, out, told, n,
+                entries.crossing_values, entry, at, here, line, out, told, n,
             )  # fmt: skip
             entries.crossing[entry] = NOTHING
             tell_or_hold(entry, line.ranks[0] + at, spans, line, entries, out, counts)
         elif entries.held[entry] > 0:
             draft(
-                slot, key, spans.throttled[entries.last[entry]], due, entries.last_seq[entry],
-                entries.last_values, entry, entries.held[entry], at, here, line, out, told, n,
+                slot, key, int(np.int64(spans.throttled[entries.last[entry]])), due,
+                entries.last_seq[entry], entries.last_values, entry, at, here, line, out, told, n,
             )  # fmt: skip
+            told.held[n] = entries.held[entry]
             counts[TOLD] += 1
             entries.held[entry] = 0
             entries.closes[entry] = later(due, spans.throttle[slot], line.never[0])
@@ -260,7 +264,7 @@ def moment_of(i: int, line: Timeline, spans: Spans, notices: Notices) -> Any:  #
     if at_event:
         moment = line.high[place]
     if spans.home[notices.slot[i]] >= 0:
-        begin, end = group_of(line, notices.key[i])
+        begin, end = group_of(line, int(np.int64(notices.key[i])))
         before = min(place + 1 if at_event else place, end)
         if before > begin:
             moment = max(moment, line.peak[before - 1])
@@ -286,12 +290,12 @@ def tidy(
     """
     counts[TOLD] = 0
     size = notices.slot.size
-    i = 0
+    i = int(counts[TOLD])
     # Notices first, then entries; in one loop, so that what both do is compiled once.
     while i < size + counts[USED]:
         place = int(line.high.size)
-        stage = EVENT
-        slot = 0
+        stage = int(np.int64(EVENT))  # a variable: for a literal, callees are compiled anew
+        slot = int(np.int64(0))
         dwells = False
         known = False
         entry = i - size
@@ -307,7 +311,7 @@ def tidy(
                 i += 1
                 continue
             dwells = slot < spans.dwell.size and spans.dwell[slot] > 0
-            entry = -1
+            entry = int(np.int64(-1))
             if dwells or (slot < spans.throttle.size and spans.throttle[slot] > 0):
                 pair = int(np.int64(notices.key[i])) << KEY_SHIFT | slot
                 at = find_pair(pair, table, entries.pair)
@@ -329,9 +333,10 @@ def tidy(
             if dwells:
                 cross(entry, i, since, spans, line, notices, entries, counts)
             else:
+                key, code = int(np.int64(notices.key[i])), int(np.int64(notices.code[i]))
                 draft(
-                    slot, notices.key[i], notices.code[i], notices.time[i], notices.seq[i],
-                    notices.values, i, 0, place, stage, line, out, told, counts[TOLD],
+                    slot, key, code, notices.time[i], notices.seq[i], notices.values, i, place,
+                    stage, line, out, told, counts[TOLD],
                 )  # fmt: skip
                 tell_or_hold(entry, since, spans, line, entries, out, counts)
             if entry >= 0:
