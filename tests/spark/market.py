@@ -46,7 +46,12 @@ def query(number: int) -> eq.Border | eq.Range:
         if rng.random() < 0.7:
             low = float(rng.integers(0, 20))
             box[name] = (low, low + float(rng.integers(1, 6)))
-    return spec(f"q{number}", box, key=None if rng.random() < 0.2 else f"k{rng.integers(0, KEYS)}")
+    options = {"key": None if rng.random() < 0.2 else f"k{rng.integers(0, KEYS)}"}
+    spans = {"throttle": 60, "ttl": 400} | ({"dwell": 20} if spec is eq.Border else {})
+    for name, longest in spans.items():
+        if rng.random() < 0.25:
+            options[name] = int(rng.integers(1, longest))
+    return spec(f"q{number}", box, **options)
 
 
 class Owners:
