@@ -29,6 +29,12 @@ VENUE = pa.schema([("venue", pa.string())])
 
 
 @pytest.fixture(autouse=True)
+def _few_files(monkeypatch):
+    """Share files of the host only where a test says so: others may have changed that."""
+    monkeypatch.setattr(durable, "SHARED", 20_000)
+
+
+@pytest.fixture(autouse=True)
 def host(tmp_path, monkeypatch):
     """Return the folder of files that workers share."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/nowhere")
