@@ -36,7 +36,7 @@ START_SECONDS = 60.0
 RETRY_SECONDS = 0.5
 WARN_SECONDS = 5.0
 REMIND_SECONDS = 60.0
-BUSY_SECONDS = 10.0  # for which a run that ends, or was killed, may still hold its claim
+BUSY_SECONDS = 15.0  # for which a run that ends, or was killed, may still hold its claim
 MAX_ENTRIES = 20_000
 
 log = logging.getLogger("everquery.registry")
