@@ -234,8 +234,11 @@ class DurableShard:
         if self._unshared < max(SHARED, numbered // 4):
             return
         token = self.version, self.nonce
+        folder = host_folder()
+        if folder is None:
+            return
         try:
-            write(host_folder(), self._file_name(self.lineage), token, (self.shard, self.carried))
+            write(folder, self._file_name(self.lineage), token, (self.shard, self.carried))
         except OSError:  # a full disk, say; the cells have everything
             return
         if self._map(self.lineage, token):
@@ -243,7 +246,8 @@ class DurableShard:
 
     def _map(self, lineage: str, file: Token) -> bool:
         """Take the live arrays from a file, if it is there."""
-        found = read(host_folder(), self._file_name(lineage), file)
+        folder = host_folder()
+        found = None if folder is None else read(folder, self._file_name(lineage), file)
         if found is not None:
             self.shard, self.carried = found
             self.version, self.nonce = file

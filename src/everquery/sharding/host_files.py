@@ -12,7 +12,6 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,27 @@ ALIGNED = 64  # bytes; as wide as anything that loops read at once
 Token = tuple[int, str]
 
 
-def host_folder() -> Path:
-    """Return the folder that the workers of this host share: Spark's, which Spark removes."""
+def host_folder() -> Path | None:
+    """Return the folder that the workers of this host share: in Spark's, which Spark removes.
+
+    None where there is none, or where it is not this user's alone.
+    """
     shared = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return Path(shared or tempfile.gettempdir()) / "everquery"
+    if not shared:
+        return None
+    folder = Path(shared) / "everquery"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError:
+        return None
+    return folder if found.st_uid == os.getuid() and not found.st_mode & 0o077 else None
 
 
 def write(folder: Path, name: str, token: Token, live: object) -> None:
     """Write live arrays to a file of their own, and remove those of earlier versions."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     buffers: list[Any] = []
-    # Pickles run code: the folder is the user's own, and nobody else writes there.
+    # Pickles run code: `host_folder` gives only what nobody else can write to.
     head = pickle.dumps(live, protocol=5, buffer_callback=lambda b: buffers.append(b.raw()))
     sizes = [len(head), *(len(buffer) for buffer in buffers)]
     target = _path(folder, name, token)

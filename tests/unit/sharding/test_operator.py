@@ -291,6 +291,21 @@ def test_a_file_that_cannot_be_written_is_done_without(host, monkeypatch):
     assert shard.run(rows=[("IBM", 2, 5.1, "x")]).found == "rebuilt"
 
 
+@pytest.mark.parametrize("folder", ["", "others"])
+def test_a_folder_that_others_can_write_to_is_not_used(host, monkeypatch, folder):
+    monkeypatch.setattr(durable, "SHARED", 10)
+    if folder:
+        host.mkdir()
+        host.chmod(0o777)
+    else:
+        monkeypatch.delenv("SPARK_LOCAL_DIRS")
+    shard = OneShard()
+    assert shard.run(bands(range(20))).queries == 20
+    forget_live()
+    assert shard.run().found == "rebuilt"
+    assert not list(host.glob("*"))
+
+
 def test_mapped_arrays_change_for_one_worker_only(host, monkeypatch):
     monkeypatch.setattr(durable, "SHARED", 10)
     shard = OneShard()
