@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 
@@ -43,6 +44,18 @@ def end(*processes: subprocess.Popen, seconds: float = 30) -> None:
             process.wait(seconds)
         _signal(process, signal.SIGKILL)  # what is left of the group
         process.wait()
+
+
+def end_with_parent() -> None:
+    """Let this process and its group end when the test that started it is no more."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _signal(process: subprocess.Popen, number: int) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from everquery.errors import EverqueryError
 from everquery.spark import local_session, spark_settings, wait_for
 from everquery.spark.session import LIGHT_JAVA
-from tests.servers.ports import end, wait_until
+from tests.servers.ports import end, end_with_parent, wait_until
 from tests.spark.job import JobFolder, committed, planned, start
 from tests.spark.market import SCHEMA, STREAM
 
@@ -44,6 +44,7 @@ def session(master: str | None):
 
 def main(root: str, master: str | None = None) -> None:
     """Run the job until the process is ended."""
+    end_with_parent()
     folder = JobFolder(Path(root))
     query = start(session(master), folder, STREAM, SCHEMA, dead_letters=True)
     try:

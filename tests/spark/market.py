@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import everquery as eq
+from tests.servers.ports import end_with_parent
 
 # With everything that a shard has to remember: positions, times, held events and silent keys.
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x", "y"], grace=6, expire_after=120)
@@ -83,6 +84,7 @@ class Owners:
 
 def main(registry: str, seed: str) -> None:
     """Make changes, a few a second, until the process is ended."""
+    end_with_parent()
     owners = Owners(registry, int(seed))
     pauses = np.random.default_rng([4, int(seed)])
     while True:
