@@ -23,8 +23,9 @@ def pytest_collection_modifyitems(items):
         if chosen and chosen.get("new_runner") == "spark":
             item.add_marker(pytest.mark.spark)
             few = len(chosen.get("kinds", KINDS)) < len(KINDS)
-            many = item.originalname == "test_batches_are_invisible" and "seed" in chosen
-            if few or many or chosen.get("seed", 0) >= SEEDS or chosen.get("kind") == "range":
+            rules = item.path.name == "test_hygiene.py"
+            many = rules and item.originalname != "test_equals_brute_force"
+            if few or many or chosen.get("seed", 0) >= SEEDS or "sql" in chosen:
                 item.add_marker(pytest.mark.slow)
 
 

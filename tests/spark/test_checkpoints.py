@@ -71,6 +71,7 @@ def test_a_column_that_is_gone(spark, folder):
         run(spark, folder, schema=pa.schema([("k", pa.string())]))
 
 
+@pytest.mark.slow
 def test_a_registry_that_is_older(spark, folder):
     url = f"sqlite:///{folder.root / 'other.db'}"
     with pytest.raises(RegistryLostError, match="ends at position 0"):

@@ -40,7 +40,7 @@ class Job:
         return not self.query.isActive or len(files_read(self.folder)) == self.written
 
 
-@pytest.fixture(params=["checkpoint", "notices"])
+@pytest.fixture(params=["checkpoint", pytest.param("notices", marks=pytest.mark.slow)])
 def small_disk(request, tmp_path):
     """Return a small disk of its own for a part of a job."""
     disk = tmp_path / request.param

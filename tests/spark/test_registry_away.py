@@ -50,6 +50,7 @@ def run(spark):
         job.query.stop()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_moved_away(run, tmp_path):
     job = run(tmp_path)
     away = tmp_path / "away"
@@ -64,6 +65,7 @@ def test_a_file_that_is_moved_away(run, tmp_path):
     job.finish()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_locked(run, tmp_path):
     job = run(tmp_path)
     with sqlite3.connect(tmp_path / "queries.db", isolation_level=None) as connection:
