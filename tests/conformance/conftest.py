@@ -12,7 +12,7 @@ from tests.conformance.sharded import ShardedRunner
 
 # A batch takes Spark a fraction of a second and a start seconds, so there are few examples, with
 # queries of all kinds together; the rest is slow. A failure is told as it was found.
-EXAMPLES = {"few": 3, "many": 20}
+EXAMPLES = {"few": 2, "many": 20}
 FAILURES = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
 SEEDS = 1
 

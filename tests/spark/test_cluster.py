@@ -73,7 +73,8 @@ def events(number):
     [
         ("local[*]", 1),
         pytest.param("local-cluster[2,1,1024]", 2, marks=pytest.mark.slow),
-        ("standalone", 2),
+        # The executors that are killed are those of a standalone cluster too.
+        pytest.param("standalone", 2, marks=pytest.mark.slow),
     ],
 )
 def test_the_same_on_every_master(master, executors, request, driver_environment, tmp_path):

@@ -79,6 +79,7 @@ def test_a_disk_that_is_full_for_a_while(spark, tmp_path, small_disk):
     assert_exact(job.folder, STREAM, least=500)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(resource, "prlimit"), reason="limits of other processes are Linux's"
 )
