@@ -1,6 +1,7 @@
 """The runtimes under test; every test of this folder runs on each of them."""
 
 from functools import partial
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import Phase, settings
@@ -55,8 +56,10 @@ def new_runner(request):
         spark = request.getfixturevalue("spark")
         from tests.spark.runner import SparkRunner
 
-        yield partial(SparkRunner, spark=spark)
-        SparkRunner.stop()
+        # Short, and gone at the end: every example has a folder with a registry and a checkpoint.
+        with TemporaryDirectory(prefix="everquery-runner-") as root:
+            yield partial(SparkRunner, spark=spark, root=root)
+            SparkRunner.stop()
 
 
 @pytest.fixture(scope="package", autouse=True)

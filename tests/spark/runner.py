@@ -33,10 +33,10 @@ class SparkRunner:
 
     running = None
 
-    def __init__(self, stream: eq.Stream, *, spark) -> None:
+    def __init__(self, stream: eq.Stream, *, spark, root) -> None:
         self.spark = spark
         self.stream = stream
-        self.folder = JobFolder(Path(tempfile.mkdtemp(prefix="everquery-runner-")))
+        self.folder = JobFolder(Path(tempfile.mkdtemp(dir=root)))
         self.registrar = eq.Engine(stream, registry=self.folder.registry)
         self.live = self.folder.root / "live.db"  # the registry that Spark follows
         eq.Engine(stream, registry=f"sqlite:///{self.live}")
