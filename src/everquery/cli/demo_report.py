@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -9,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from everquery.cli.demo_job import DemoJob, Level
+from everquery.cli.demo_job import DemoJob, Level, Plan
 from everquery.cli.numbers import megabytes, percent, rate
 from everquery.cli.this_process import peak_bytes
 
@@ -22,17 +23,7 @@ def summarise(job: DemoJob, *, interrupted: bool) -> dict[str, Any]:
     return {
         "version": version("everquery"),
         "interrupted": interrupted,
-        "plan": {
-            "queries": plan.by_kind(),
-            "symbols": plan.symbols,
-            "batch_size": plan.batch_size,
-            "events": plan.events,
-            "seconds": plan.seconds,
-            "changes": plan.changes,
-            "fluctuations": list(plan.fluctuations),
-            "width": plan.width,
-            "seed": plan.seed,
-        },
+        "plan": plan_as_json(plan),
         "events": tally.events,
         "batches": tally.batches,
         "events_per_second": _ratio(tally.events, tally.run_seconds),
@@ -61,13 +52,23 @@ def summarise(job: DemoJob, *, interrupted: bool) -> dict[str, Any]:
     }
 
 
-def print_summary(summary: dict[str, Any], console: Console) -> None:
-    """Print a run's summary; 80 columns are enough."""
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    """Return what a run was asked to do."""
+    return {**asdict(plan), "queries": plan.by_kind(), "fluctuations": list(plan.fluctuations)}
+
+
+def print_sides(summary: dict[str, Any], run: Rows, queries: Rows, console: Console) -> None:
+    """Print what was done, and what of queries, side by side; 80 columns are enough."""
     if summary["interrupted"]:
         console.print("Stopped; this is what was done until then.", style="yellow")
     sides = Table.grid(expand=False, padding=(0, 2))
-    sides.add_row(listing("Run", _run_rows(summary)), listing("Queries", _query_rows(summary)))
+    sides.add_row(listing("Run", run), listing("Queries", queries))
     console.print(sides)
+
+
+def print_summary(summary: dict[str, Any], console: Console) -> None:
+    """Print a run's summary."""
+    print_sides(summary, _run_rows(summary), _query_rows(summary), console)
     if summary["batches"]:
         console.print(_levels(summary))
     console.print(listing("Bytes by structure", _byte_rows(summary)))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.panel import Panel
-from rich.table import Table
 
 from everquery.cli.demo_job import Beat, DemoJob
 from everquery.cli.numbers import megabytes, percent, rate, sparkline
-from everquery.cli.panels import ROOM_FOR_CTRL_C, bar, latest_notices, panel
+from everquery.cli.panels import (
+    Screen,
+    bar,
+    frame,
+    in_thirds,
+    latest_notices,
+    live_queries,
+    panel,
+    width_within_third,
+)
 from everquery.cli.this_process import resident_bytes
 
 REFRESH_SECONDS = 0.125
@@ -20,23 +24,13 @@ LINE_SECONDS = 2.0
 WARMING_UP = "preparing the loops: some seconds on the first run, then they are cached"
 
 
-class View:
+class View(Screen):
     """Is told of every step of the demo; this one shows nothing of it."""
 
-    def __init__(self, job: DemoJob, console: Console) -> None:
+    def __init__(self, job: DemoJob, console: Console, *, dark: bool = True) -> None:
+        super().__init__(console, dark=dark)
         self.job = job
         self.console = console
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Take away what would make no sense afterwards."""
 
     def warming_up(self) -> None:
         """Hear that the loops are about to be compiled."""
@@ -104,59 +98,35 @@ class LiveView(View):
     """Redraws a few panels several times a second."""
 
     def __init__(self, job: DemoJob, console: Console) -> None:
-        super().__init__(job, console)
+        super().__init__(job, console, dark=False)
         self._pace: Pace | None = None
-        # Drawn from this thread: one of its own would contend with the engine.
-        self._live = Live(console=console, auto_refresh=False, transient=True)
-
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Clear the panels; the summary takes their place."""
-        self._live.__exit__(kind, error, trace)
 
     def warming_up(self) -> None:
         """Draw a frame."""
-        self._live.update(Group(self._frame("warming up", WARMING_UP), ROOM_FOR_CTRL_C))
-        self._live.refresh()
+        self.draw(frame(self.job.plan, "warming up", WARMING_UP))
 
     def registering(self, done: int) -> None:
         """Draw a bar."""
         count = f"{done:,} of {self.job.plan.queries:,} queries"
         shown = bar(done / self.job.plan.queries, count)
-        frame = self._frame("registering", shown)
-        self._live.update(Group(frame, ROOM_FOR_CTRL_C), refresh=True)
+        self.draw(frame(self.job.plan, "registering", shown))
 
     def running(self, beat: Beat) -> None:
         """Draw everything, when the last drawing is old."""
         if self._pace is None:
             self._pace = Pace(self.job, REFRESH_SECONDS)
         if self._pace.due():
-            self._live.update(self.drawing(beat, self._pace), refresh=True)
+            self.draw(self.drawing(beat, self._pace))
 
     def drawing(self, beat: Beat, pace: Pace) -> RenderableType:
         """Return the whole view."""
-        panels = Table.grid(expand=True)
-        for _ in range(3):
-            panels.add_column(ratio=1)
-        # A third of the width, less the border and padding of a panel.
-        width = self.console.width // 3 - 4
-        panels.add_row(self._events(beat, pace, width), self._notices(pace, width), self._queries())
-        done, text = self._progress()
-        head = self._frame(f"fluctuation {percent(beat.fluctuation)}", bar(done, text))
-        return Group(head, panels, latest_notices(beat.notices), ROOM_FOR_CTRL_C)
-
-    def _frame(self, doing: str, inside: RenderableType) -> Panel:
-        plan = self.job.plan
-        title = f"[bold]everquery[/] {plan.queries:,} queries, {plan.symbols:,} symbols, {doing}"
-        return Panel(inside, title=title, title_align="left", border_style="blue")
+        width = width_within_third(self.console)
+        panels = in_thirds(
+            self._events(beat, pace, width), self._notices(pace, width), self._queries()
+        )
+        doing = f"fluctuation {percent(beat.fluctuation)}"
+        head = frame(self.job.plan, doing, bar(*self._progress()))
+        return Group(head, panels, latest_notices(beat.notices))
 
     def _progress(self) -> tuple[float, str]:
         plan, tally = self.job.plan, self.job.tally
@@ -184,12 +154,7 @@ class LiveView(View):
 
     def _queries(self) -> Panel:
         tally = self.job.tally
-        rows = {
-            kind: f"{count + tally.registered[kind] - tally.dropped[kind]:,}"
-            for kind, count in self.job.plan.by_kind().items()
-        }
-        rows["added live"] = f"{sum(tally.registered.values()):,}"
-        rows["dropped live"] = f"{sum(tally.dropped.values()):,}"
+        rows = live_queries(self.job.plan, tally.registered, tally.dropped)
         rows["memory"] = megabytes(resident_bytes())
         return panel("queries", rows, "", "magenta")
 

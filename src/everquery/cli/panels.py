@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
 
 import pyarrow as pa
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+from everquery.cli.demo_job import Plan
 
 LATEST = 6
 ROOM_FOR_CTRL_C = ""  # terminals echo ^C; at the end of a full line it would wrap and shift all
@@ -20,6 +25,71 @@ EVENT_STYLES = {"enter": "green", "leave": "red", "match": "cyan"}
 def is_live(console: Console) -> bool:
     """Tell whether somebody looks at a terminal that can be redrawn."""
     return console.is_interactive and console.file.isatty()
+
+
+class Screen:
+    """A part of a terminal that is drawn again and again, and cleared at the end of its block.
+
+    Where nothing is to be drawn it is dark, and draws nothing.
+    """
+
+    def __init__(self, console: Console, *, dark: bool) -> None:
+        # Drawn when asked: a thread of its own would contend with the engine.
+        self._live = None if dark else Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Clear it; a summary takes its place."""
+        if self._live is not None:
+            self._live.stop()
+
+    def draw(self, shown: RenderableType) -> None:
+        """Draw something in the place of what was there."""
+        if self._live is not None:
+            self._live.update(Group(shown, ROOM_FOR_CTRL_C), refresh=True)
+
+
+def frame(plan: Plan, doing: str, inside: RenderableType) -> Panel:
+    """Return the head of a demo's view."""
+    title = f"[bold]everquery[/] {plan.queries:,} queries, {plan.symbols:,} symbols, {doing}"
+    return Panel(inside, title=title, title_align="left", border_style="blue")
+
+
+def in_thirds(*panels: Panel) -> Table:
+    """Return three panels side by side."""
+    grid = Table.grid(expand=True)
+    for _ in panels:
+        grid.add_column(ratio=1)
+    grid.add_row(*panels)
+    return grid
+
+
+def width_within_third(console: Console) -> int:
+    """Return a third of the width, less the border and padding of a panel."""
+    return console.width // 3 - 4
+
+
+def live_queries(
+    plan: Plan, registered: Mapping[str, int], dropped: Mapping[str, int]
+) -> dict[str, str]:
+    """Return how many queries of each kind there are, and how many came and went."""
+    return {
+        **{
+            kind: f"{count + registered[kind] - dropped[kind]:,}"
+            for kind, count in plan.by_kind().items()
+        },
+        "added live": f"{sum(registered.values()):,}",
+        "dropped live": f"{sum(dropped.values()):,}",
+    }
 
 
 def panel(title: str, rows: dict[str, str], below: str, style: str, *, height: int = 7) -> Panel:

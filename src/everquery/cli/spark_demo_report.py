@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 from rich.console import Console
 from rich.table import Table
 
-from everquery.cli.demo_report import Rows, listing, table_titled
+from everquery.cli.demo_report import Rows, plan_as_json, print_sides, table_titled
 from everquery.cli.numbers import percent, rate
 from everquery.cli.spark_demo import SparkDemo
 
@@ -40,18 +40,7 @@ def summarise(demo: SparkDemo, *, interrupted: bool) -> dict[str, Any]:
         "version": version("everquery"),
         "engine": "spark",
         "interrupted": interrupted,
-        "plan": {
-            "queries": plan.by_kind(),
-            "symbols": plan.symbols,
-            "batch_size": plan.batch_size,
-            "events": plan.events,
-            "seconds": plan.seconds,
-            "changes": plan.changes,
-            "fluctuations": list(plan.fluctuations),
-            "width": plan.width,
-            "seed": plan.seed,
-            "cores": demo.cores,
-        },
+        "plan": {**plan_as_json(plan), "cores": demo.cores},
         "events": tally.events,
         "batches": len(tally.batches),
         "events_per_second": tally.timed_events / seconds,
@@ -128,12 +117,8 @@ def _median(values: list[float]) -> float:
 
 
 def print_spark_summary(summary: dict[str, Any], console: Console) -> None:
-    """Print a run's summary; 80 columns are enough."""
-    if summary["interrupted"]:
-        console.print("Stopped; this is what was done until then.", style="yellow")
-    sides = Table.grid(expand=False, padding=(0, 2))
-    sides.add_row(listing("Run", _run_rows(summary)), listing("Queries", _query_rows(summary)))
-    console.print(sides)
+    """Print a run's summary."""
+    print_sides(summary, _run_rows(summary), _query_rows(summary), console)
     if summary["stages"]:
         console.print(_stage_table(summary["stages"][:SLOWEST]))
 

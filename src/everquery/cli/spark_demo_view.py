@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.panel import Panel
-from rich.table import Table
 
 from everquery.cli.numbers import rate, sparkline
-from everquery.cli.panels import ROOM_FOR_CTRL_C, bar, is_live, latest_notices, panel
+from everquery.cli.panels import (
+    Screen,
+    bar,
+    frame,
+    in_thirds,
+    is_live,
+    latest_notices,
+    live_queries,
+    panel,
+    width_within_third,
+)
 from everquery.cli.spark_demo import SparkDemo
 
 if TYPE_CHECKING:
@@ -29,24 +36,14 @@ STEPS = {
 HEIGHT = 8
 
 
-class SparkView:
+class SparkView(Screen):
     """Is told of every step of the demo; this one shows nothing of it."""
 
-    def __init__(self, demo: SparkDemo, console: Console) -> None:
+    def __init__(self, demo: SparkDemo, console: Console, *, dark: bool = True) -> None:
+        super().__init__(console, dark=dark)
         self.demo = demo
         self.console = console
         self._last = demo.clock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Take away what would make no sense afterwards."""
 
     def preparing(self, step: str, queries: int) -> None:
         """Hear what is done next, and how many queries there are."""
@@ -113,25 +110,11 @@ class SparkLiveView(SparkView):
     """Redraws a few panels several times a second."""
 
     def __init__(self, demo: SparkDemo, console: Console) -> None:
-        super().__init__(demo, console)
-        self._live = Live(console=console, auto_refresh=False, transient=True)
+        super().__init__(demo, console, dark=False)
         self._latest = pa.table({})
         self._batch: Batch | None = None
         self._rates: tuple[list[float], list[float]] = ([], [])
         self._before = (0.0, 0, 0)
-
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Clear the panels; the summary takes their place."""
-        self._live.__exit__(kind, error, trace)
 
     def preparing(self, step: str, queries: int) -> None:
         """Draw a frame."""
@@ -139,7 +122,7 @@ class SparkLiveView(SparkView):
         if step == "register":
             share = queries / self.demo.plan.queries
             inside = bar(share, f"{queries:,} of {self.demo.plan.queries:,} queries")
-        self._draw(self._frame("preparing", inside))
+        self.draw(frame(self.demo.plan, "preparing", inside))
 
     def running(self, batch: Batch | None) -> None:
         """Draw everything, when there is a new batch or the last drawing is old."""
@@ -148,14 +131,11 @@ class SparkLiveView(SparkView):
             self._note_rates()
             self._latest = self.demo.latest() or self._latest
         if batch is not None or self._due(REFRESH_SECONDS):
-            self._draw(self.drawing())
+            self.draw(self.drawing())
 
     def stopping(self) -> None:
         """Draw a frame."""
-        self._draw(self._frame("stopping", "finishing the batch that runs"))
-
-    def _draw(self, shown: RenderableType) -> None:
-        self._live.update(Group(shown, ROOM_FOR_CTRL_C), refresh=True)
+        self.draw(frame(self.demo.plan, "stopping", "finishing the batch that runs"))
 
     def _note_rates(self) -> None:
         tally = self.demo.tally
@@ -169,22 +149,13 @@ class SparkLiveView(SparkView):
     def drawing(self) -> RenderableType:
         """Return the whole view."""
         if self._batch is None:
-            return self._frame("preparing", self._words("index"))
-        panels = Table.grid(expand=True)
-        for _ in range(3):
-            panels.add_column(ratio=1)
-        width = self.console.width // 3 - 4  # less the border and padding of a panel
-        panels.add_row(
+            return frame(self.demo.plan, "preparing", self._words("index"))
+        width = width_within_third(self.console)
+        panels = in_thirds(
             self._events(self._batch, width), self._notices(width), self._queries(self._batch)
         )
-        head = self._frame("on Spark", bar(*self._progress()))
-        latest = latest_notices(self._latest)
-        return Group(head, panels, latest)
-
-    def _frame(self, doing: str, inside: RenderableType) -> Panel:
-        plan = self.demo.plan
-        title = f"[bold]everquery[/] {plan.queries:,} queries, {plan.symbols:,} symbols, {doing}"
-        return Panel(inside, title=title, title_align="left", border_style="blue")
+        head = frame(self.demo.plan, "on Spark", bar(*self._progress()))
+        return Group(head, panels, latest_notices(self._latest))
 
     def _progress(self) -> tuple[float, str]:
         plan, tally = self.demo.plan, self.demo.tally
@@ -219,12 +190,7 @@ class SparkLiveView(SparkView):
 
     def _queries(self, batch: Batch) -> Panel:
         tally = self.demo.tally
-        rows = {
-            kind: f"{count + tally.registered[kind] - tally.dropped[kind]:,}"
-            for kind, count in self.demo.plan.by_kind().items()
-        }
-        rows["added live"] = f"{sum(tally.registered.values()):,}"
-        rows["dropped live"] = f"{sum(tally.dropped.values()):,}"
+        rows = live_queries(self.demo.plan, tally.registered, tally.dropped)
         rows["log position"] = f"{batch.position:,}"
         rows["in effect"] = f"{_last(tally.effect_seconds):.2f} s"
         return panel("queries", rows, "", "magenta", height=HEIGHT)
