@@ -28,7 +28,7 @@ def no_op(df: DataFrame) -> DataFrame:
     return df.mapInArrow(same, df.schema)
 
 
-def _by_shard(df: DataFrame) -> Any:  # noqa: ANN401 - pyspark's grouped data
+def _by_shard(df: DataFrame) -> Any:
     shard = functions.expr("pmod(hash(symbol), 2)").cast("int").alias("shard")
     return df.select(shard, "symbol", "price").groupBy("shard")
 
@@ -39,11 +39,11 @@ class _Empty(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._value = handle.getValueState("value", COUNT)
 
-    def handleInputRows(  # noqa: N802 - Spark's name
+    def handleInputRows(
         self,
-        key: Any,  # noqa: ANN401
+        key: Any,
         rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: ANN401
+        timerValues: Any,
     ) -> Iterator[pd.DataFrame]:
         seen = sum(len(frame) for frame in rows)
         before = self._value.get()
@@ -69,11 +69,11 @@ class _RowByRow(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._value = handle.getValueState("value", COUNT)
 
-    def handleInputRows(  # noqa: N802 - Spark's name
+    def handleInputRows(
         self,
-        key: Any,  # noqa: ANN401
+        key: Any,
         rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: ANN401
+        timerValues: Any,
     ) -> Iterator[pd.DataFrame]:
         if self._registry not in _engines:
             _engines[self._registry] = eq.Engine(STREAM, registry=self._registry)

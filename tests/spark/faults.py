@@ -75,7 +75,7 @@ class BrokenRunShards(RunShards):
         super().init(handle)
         self._cells = BrokenCells(self._cells, self.plan)
 
-    def handleInputRows(self, key, rows, timerValues) -> Iterator:  # noqa: N802
+    def handleInputRows(self, key, rows, timerValues) -> Iterator:
         self.plan.at("shard begins")
         yield from super().handleInputRows(key, rows, timerValues)
         self.plan.at("shard has told")

@@ -49,7 +49,7 @@ def small_disk(request, tmp_path):
         ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", disk], capture_output=True
     )
     if mounted.returncode:
-        pytest.skip("a disk can't be mounted here; below is another test of the same")
+        pytest.skip("no disk can be mounted without rights; the slow test below needs none")
     yield disk
     subprocess.run(["umount", "--lazy", disk], check=True)
 

@@ -78,7 +78,7 @@ def run_batch(job: Job, number: int, given: Input, cells: Cells) -> Output:
     reasons: dict[tuple[str, str], str] = {}
     try:
         batch.work()
-    except Exception as error:
+    except Exception as error:  # whatever a query may cause; what it can't is raised again
         quarantine = Quarantine(
             error, lambda ids: _Batch(job, number, given, cells, ids).rehearse()
         )

@@ -63,6 +63,6 @@ class Quarantine:
     def _failure(self, left_out: Set[str]) -> Exception | None:
         try:
             self._rehearse(left_out)
-        except Exception as failure:
+        except Exception as failure:  # that it fails is the finding
             return failure
         return None

@@ -83,7 +83,7 @@ class FileSource(DataSource):
         """Return the columns."""
         return StructType.fromJson(json.loads(self.options["columns"]))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads the files."""
         return FileStreamReader(self.options, schema)
 
@@ -105,21 +105,21 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
         self._looked = 0.0
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:
         """Return the offset of a new query."""
         return {"span": 0}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """Return how much a batch may have."""
         return ReadMaxBytes(BATCH_BYTES)
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """Note which files there are now."""
         journal = self._following()
         journal.look(settled=False)
         self._target = len(journal.spans)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch."""
         journal = self._following()
         if self._target is None and time.monotonic() - self._looked >= LOOK_SECONDS:
@@ -133,7 +133,7 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end += 1
         return {"span": end}
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return how much has been found."""
         return {"span": len(self._following().spans)}
 

@@ -227,12 +227,12 @@ class JobMetrics(StreamingQueryListener):
 
     # -- what Spark calls -----------------------------------------------------------------------
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Note the name of a job."""
         with self._lock:
             self._names[str(event.runId)] = event.name or str(event.id)
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Count a batch."""
         batch = Batch.of(event.progress)
         if batch is None:
@@ -245,10 +245,10 @@ class JobMetrics(StreamingQueryListener):
         if self._tell is not None:
             self._tell(batch)
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing has changed."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Note that a job has ended."""
         run = str(event.runId)
         with self._lock:

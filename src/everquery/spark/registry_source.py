@@ -63,7 +63,7 @@ class RegistrySource(DataSource):
         """Return the columns."""
         return SCHEMA
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads the log."""
         return RegistryStreamReader(self.options)
 
@@ -84,25 +84,25 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
         self._follower: Follower | None = None
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:
         """Return the offset of a new query."""
         return asdict(Place())
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """Return how many queries a batch may name."""
         return ReadMaxRows(self._queries)
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """Note where the log ends now."""
         self._target = self._following().target()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch."""
         queries = None if isinstance(limit, ReadAllAvailable) else self._queries
         end = self._following().latest(Place(**start), queries=queries, furthest=self._target)
         return asdict(end)
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return the end of the log, as far as it is known."""
         head = self._following().head
         return None if head is None else {"position": head}

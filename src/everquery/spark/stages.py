@@ -148,7 +148,7 @@ class RunShards(StatefulProcessor):
         """Get hold of the state; called for every task, and once on the driver."""
         self._cells = _StateCells(handle.getMapState("cells", _NAME, _VALUE))
 
-    def handleInputRows(  # noqa: N802 - Spark's name
+    def handleInputRows(
         self,
         key: Any,  # noqa: ANN401 - Spark's types
         rows: Iterator[Any],
