@@ -20,7 +20,7 @@ from everquery.errors import (
     UnknownQueryError,
     UnknownStreamError,
 )
-from everquery.queries import Border, Box, Interval, Query, Range
+from everquery.queries import Border, Box, Interval, Query, Range, Threshold
 from everquery.queries.sql import InvalidSqlError
 from everquery.registry import Registry
 from everquery.results import Explanation, Registered
@@ -49,6 +49,7 @@ __all__ = [
     "RegistryError",
     "SnapshotError",
     "Stream",
+    "Threshold",
     "UnknownQueryError",
     "UnknownStreamError",
     "open",

@@ -211,9 +211,9 @@ class Engine:
             each attribute (null for no limit); ``closed`` (optional: left, right, both, neither);
             ``owner``, ``labels`` (a JSON object), ``ttl``, ``throttle`` (optional; spans are
             numbers in the unit of the time column, or durations); ``silent``, ``dwell`` (optional,
-            for borders).
+            for borders); ``total``, and ``repeat``, ``count`` (optional; for thresholds).
         kind : str
-            ``range`` or ``border``.
+            ``range``, ``border`` or ``threshold``.
         on_error : {"raise", "skip"}
             What bad rows do: refuse the table, or stay out of it.
 
@@ -365,6 +365,28 @@ class Engine:
         wanted = owners_of(change)
         if wanted:  # quotas may be in a database
             check_room(wanted, self.quotas(), self._shard.live_of)
+
+    def progress(self, query_id: str) -> int:
+        """Return how much weight a threshold query has seen since it began, or last fired.
+
+        Raises
+        ------
+        UnknownQueryError
+            If no live query has this id: one that has fired, and does not repeat, has ended.
+        InvalidQueryError
+            If the query is of another kind.
+
+        Examples
+        --------
+        >>> import everquery as eq, pyarrow as pa
+        >>> engine = eq.Engine(eq.Stream("trades", attributes=["price"], weight="shares"))
+        >>> engine.register(eq.Threshold("sold", {"price": (100, 105)}, total=500))
+        >>> notices = engine.process(pa.table({"price": [101.0, 99.0], "shares": [300, 300]}))
+        >>> engine.progress("sold")
+        300
+        """
+        with self._lock:
+            return self._shard.progress(query_id)
 
     def explain(self, query_id: str) -> Explanation:
         """Return how a query is evaluated, and what it is expected to cost."""

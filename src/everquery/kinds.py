@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from everquery.index.border_index import BorderIndex
 from everquery.index.kind import KindIndex
 from everquery.index.range_index import RangeIndex
-from everquery.queries import Border, Query, Range
+from everquery.index.threshold_index import ThresholdIndex
+from everquery.queries import Border, Query, Range, Threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,5 +33,10 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (Kind(Range, RangeIndex), Kind(Border, BorderIndex))
+    kind.name: kind
+    for kind in (
+        Kind(Range, RangeIndex),
+        Kind(Border, BorderIndex),
+        Kind(Threshold, ThresholdIndex),
+    )
 }

@@ -240,6 +240,24 @@ def in_order(
     return Ordered(keys, codes)
 
 
+def totals_in_order(
+    ordered: Ordered, found: Sequence[tuple[int, Matches | Crossings]]
+) -> Int64s | None:
+    """Return the totals that notices tell, 0 where they tell none; None if no notice does."""
+    parts = [part for _, part in found if isinstance(part, Crossings) and part.totals is not None]
+    if not parts:
+        return None
+    keys = np.concatenate([part.keys for part in parts])
+    keys = keys >> PLACE_SHIFT << 32 | (keys >> SLOT_SHIFT & SLOT_MASK)
+    totals = np.zeros(ordered.keys.size, np.int64)
+    # One query tells one thing of an event, so that position and slot name the notice.
+    order = np.argsort(ordered.keys, kind="stable")
+    totals[order[np.searchsorted(ordered.keys, keys, sorter=order)]] = np.concatenate(
+        [part.totals for part in parts if part.totals is not None]
+    )
+    return totals
+
+
 def notice_schema(
     stream: Stream, time_type: pa.DataType, key_type: pa.DataType, *, labelled: bool = False
 ) -> pa.Schema:
@@ -256,6 +274,8 @@ def notice_schema(
             ("seq", pa.int64()),
             ("reason", word),
             *((name, pa.float64()) for name in stream.attributes),
+            ("total", pa.int64()),
+            ("rounds", pa.int64()),
             ("held_back", pa.int64()),
             *((name, text) for name in OWNER_COLUMNS if labelled),
             ("notice_id", pa.binary(16)),
@@ -311,6 +331,8 @@ class Told:
         How many notices each sums up.
     salt : uint64, or None if it is 0 for all
         What the id has besides: the moment, where that is not the event's own.
+    totals : int64, or None if it is 0 for all
+        The weight that a query has seen; 0 for kinds that count none.
     """
 
     ordered: Ordered
@@ -318,6 +340,7 @@ class Told:
     events: Events
     held: Int64s | None = None
     salt: Uint64s | None = None
+    totals: Int64s | None = None
 
 
 def join_told(parts: Sequence[Told]) -> Told:
@@ -329,11 +352,21 @@ def join_told(parts: Sequence[Told]) -> Told:
         np.concatenate([part.ordered.codes for part in parts]),
     )
     events = join_events([part.events.take(part.row) for part in parts])
-    return Told(ordered, np.arange(len(events)), events)
+    totals = None
+    if any(part.totals is not None for part in parts):
+        totals = np.concatenate([totals_of(part) for part in parts])
+    return Told(ordered, np.arange(len(events)), events, totals=totals)
 
 
-def write_notices(told: Told, names: Names, outcomes: OutcomeTable, schema: pa.Schema) -> pa.Table:
-    """Return the notices as a table."""
+def totals_of(told: Told) -> Int64s:
+    """Return the totals of notices, 0 for those without."""
+    return np.zeros(told.row.size, np.int64) if told.totals is None else told.totals
+
+
+def write_notices(
+    told: Told, names: Names, outcomes: OutcomeTable, schema: pa.Schema, rounds: Int64s | None
+) -> pa.Table:
+    """Return the notices as a table; `rounds` is None where there are no totals."""
     ordered, row, events = told.ordered, told.row, told.events
     slot = ordered.keys & 0xFFFFFFFF
     ids = np.empty(2 * slot.size, np.uint64)
@@ -366,7 +399,8 @@ def write_notices(told: Told, names: Names, outcomes: OutcomeTable, schema: pa.S
     columns["seq"] = pa.array(events.seq[row])
     for a, values in enumerate(events.values):
         columns[schema.names[FIRST_ATTRIBUTE + a]] = pa.array(values[row], mask=ended)
-    columns["held_back"] = _held_back(told.held, columns["seq"])
+    for name, numbers in (("total", told.totals), ("rounds", rounds), ("held_back", told.held)):
+        columns[name] = _known(numbers, columns["seq"])
     if OWNER_COLUMNS[0] in schema.names:
         for name, codes in zip(OWNER_COLUMNS, (names.owner, names.labels), strict=True):
             columns[name] = _texts(codes, slot, names.texts)
@@ -376,10 +410,10 @@ def write_notices(told: Told, names: Names, outcomes: OutcomeTable, schema: pa.S
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-def _held_back(held: Int64s | None, seq: pa.Array) -> pa.Array:
-    """Return how many notices each sums up; null where it is one of its own."""
-    if held is not None:
-        return pa.array(held, mask=held == 0)
+def _known(numbers: Int64s | None, seq: pa.Array) -> pa.Array:
+    """Return a column of the numbers that are not 0, and null for the others."""
+    if numbers is not None:
+        return pa.array(numbers, mask=numbers == 0)
     # All null, which is the usual case: bits alone, over memory that is there already.
     nothing = pa.py_buffer(bytes((len(seq) + 7) // 8))
     return pa.Array.from_buffers(pa.int64(), len(seq), [nothing, seq.buffers()[1]], len(seq))

@@ -30,7 +30,18 @@ from everquery.index.arrays import (
 )
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Merge
-from everquery.index.rows import NO_KEY, PLACE_SHIFT, Crossings, Matches, Rows, Shape, Step, joined
+from everquery.index.rows import (
+    NO_KEY,
+    PLACE_SHIFT,
+    Crossings,
+    Lives,
+    Matches,
+    Rows,
+    Shape,
+    Step,
+    joined,
+)
+from everquery.index.threshold_index import ThresholdIndex
 from everquery.kinds import KINDS
 from everquery.notices import (
     Names,
@@ -40,9 +51,10 @@ from everquery.notices import (
     in_order,
     join_told,
     notice_schema,
+    totals_in_order,
     write_notices,
 )
-from everquery.queries import Query
+from everquery.queries import Query, Threshold
 from everquery.queries.block import QueryBlock, blocks_of_queries, check_fit
 from everquery.queries.changes import (
     Change,
@@ -62,7 +74,7 @@ from everquery.state.hygiene import Hygiene
 from everquery.state.keys import KeyTable, type_of_key
 from everquery.state.snapshot import check_stream, pack, stream_header, unpack
 from everquery.stream import Stream
-from everquery.tidying import StepRecord, tidied
+from everquery.tidying import StepRecord, partial_lives, tidied
 
 _KIND_NAMES = tuple(KINDS)
 ROW_PARTS = ("slot", "key", "low", "high")
@@ -146,12 +158,20 @@ class Shard:
                 self._drop(np.unique(self._slots_of(ids)))
             case Pause():
                 ids = self._not_ended(change.ids) if following else change.ids
-                slots = self._slots_of(ids)
-                self.catalog.pause(slots)
-                self.hygiene.pause(slots)
+                self._pause(self._slots_of(ids))
             case Resume():
                 ids = self._not_ended(change.ids) if following else change.ids
                 self._resume(self._slots_of(ids))
+
+    def _pause(self, slots: Int32s) -> None:
+        for kind, index in self.indexes.items():
+            index.pause(self._of_kind(slots, kind))
+        self.catalog.pause(slots)
+        self.hygiene.pause(slots)
+
+    def _of_kind(self, slots: Int32s, kind: str) -> Int32s:
+        found: Int32s = slots[self.catalog.kind[slots] == _KIND_NAMES.index(kind)]
+        return found
 
     def _drop(self, slots: Int32s) -> None:
         self.catalog.drop(slots)
@@ -255,7 +275,9 @@ class Shard:
                 low=block.low,
                 high=block.high,
                 options=block.options,
+                numbers=block.numbers,
             )
+            self.indexes[block.kind].describe(slot, block.numbers)
             self.catalog.belong(slot, block.owner, block.labels)
             if block.spans:
                 self._note_spans(slot, block, key)
@@ -298,7 +320,8 @@ class Shard:
         self._new.append(resumed)
         self.settle()
         for kind, index in self.indexes.items():
-            wanted = resumed[self.catalog.kind[resumed] == _KIND_NAMES.index(kind)]
+            wanted = self._of_kind(resumed, kind)
+            index.resume(wanted)
             for rows in index.layers.find(wanted):
                 index.revive(rows)
 
@@ -402,7 +425,9 @@ class Shard:
     ) -> pa.Table:
         """Let silent keys expire, apply the rules of queries, and return the notices."""
         silent = self._expire(silent_key, silent_time)
+        done = np.concatenate([index.done() for index in self.indexes.values()])
         if not self.hygiene.active:
+            self._note_ended(done)
             return self._write([*announced, *answered, *silent])
         self.begin_lives()
         limit = self.admission.due_by(self.admission.newest)
@@ -416,6 +441,7 @@ class Shard:
             silent_time,
             limit,
             keys,
+            done,
             self.tells_all_ends,
         )
         told, ended = tidied(step, self.hygiene, self.catalog.kind, self.catalog.flags, _OUTCOMES)
@@ -533,6 +559,8 @@ class Shard:
             self.keys.last,
             self.catalog.flags,
             self.catalog.all_live,
+            accepted.events.weight,
+            self._lives(accepted),
         )
         found = [
             (_OUTCOMES.first[kind], part)
@@ -548,7 +576,19 @@ class Shard:
         if accepted.expired_row.size:
             ended = rows + np.searchsorted(accepted.expired_row, row)
             row = np.where(position & 1 == 0, ended, row)
-        return [Told(ordered, row, accepted.events)]
+        return [Told(ordered, row, accepted.events, totals=totals_in_order(ordered, found))]
+
+    def _lives(self, accepted: Accepted) -> Lives | None:
+        """Return the queries whose count depends on which events they live to see."""
+        if not self.hygiene.active or not len(self.indexes[Threshold.kind].layers):
+            return None
+        self.begin_lives()
+        limit = self.admission.due_by(self.admission.newest)
+        lives = partial_lives(accepted, self.hygiene, limit)
+        if lives is None:
+            return None
+        counting = self.catalog.kind[lives.slot] == _KIND_NAMES.index(Threshold.kind)
+        return lives.take(np.flatnonzero(counting)) if counting.any() else None
 
     def _write(self, told: list[Told]) -> pa.Table:
         if not told:
@@ -565,7 +605,18 @@ class Shard:
         )
         all_told = join_told(told)
         self.notices += all_told.row.size
-        return write_notices(all_told, names, _OUTCOMES, self.schema())
+        rounds = None
+        if all_told.totals is not None:
+            rounds = self._rounds(all_told.ordered.keys & 0xFFFFFFFF, all_told.totals)
+        return write_notices(all_told, names, _OUTCOMES, self.schema(), rounds)
+
+    def _rounds(self, slots: Int64s, totals: Int64s) -> Int64s:
+        """Return how many times what each query asked for its total covers; 0 without one."""
+        told = np.flatnonzero(totals)
+        asked = self.indexes[Threshold.kind].numbers(slots[told].astype(np.int32))["total"]
+        rounds = np.zeros_like(totals)
+        rounds[told] = totals[told] // asked
+        return rounds
 
     def schema(self) -> pa.Schema:
         """Return the schema of the notices."""
@@ -604,7 +655,7 @@ class Shard:
         self.settle()
         slots = self.catalog.compact()
         for index in self.indexes.values():
-            index.layers.renumber(slots)
+            index.renumber(slots)
         self.hygiene.renumber(slots)
         self._announce_again()
         self._sweep_at = 1
@@ -627,6 +678,38 @@ class Shard:
             raise UnknownQueryError(f"query {query_id!r} is in no index")
         return kind, explained
 
+    def progress(self, query_id: str) -> int:
+        """Return how much weight a live threshold query has seen."""
+        slots = self._slots_of(pa.array([str(query_id)], pa.string()))
+        kind = _KIND_NAMES[self.catalog.kind[slots[0]]]
+        if kind != Threshold.kind:
+            raise InvalidQueryError(
+                f"query {query_id!r} is a {kind} query; only threshold queries make progress"
+            )
+        index = self.indexes[kind]
+        total, left = index.numbers(slots)["total"], index.state(slots)["left"]
+        return int(total[0] - left[0])
+
+    def counts(self) -> tuple[Int32s, Int64s]:
+        """Return the live queries that count, in order of registration, and what they lack."""
+        self.settle()
+        n = len(self.catalog)
+        counting = self.catalog.kind[:n] == _KIND_NAMES.index(Threshold.kind)
+        slots = np.flatnonzero(counting & (self.catalog.flags[:n] != 0)).astype(np.int32)
+        left: Int64s = self.indexes[Threshold.kind].state(slots)["left"]
+        return slots, left
+
+    def count_by_batches(self) -> None:
+        """Add up counts in every batch: they are asked for after each."""
+        index = self.indexes[Threshold.kind]
+        if isinstance(index, ThresholdIndex):
+            index.may_track = False
+
+    def set_counts(self, slots: Int32s, left: Int64s) -> None:
+        """Set what queries lack that count."""
+        if slots.size:
+            self.indexes[Threshold.kind].set_state(slots, {"left": left})
+
     def blocks(self) -> Iterator[tuple[QueryBlock, Int32s]]:
         """Yield all queries that are not dropped, with their slots."""
         self.settle()
@@ -648,6 +731,7 @@ class Shard:
                     owner=self.catalog.texts_of("owner", rows.slot),
                     labels=self.catalog.texts_of("labels", rows.slot),
                     spans=self.hygiene.rules.spans(rows.slot, KINDS[kind].spec.spans),
+                    numbers=index.numbers(rows.slot),
                 )
                 yield block, rows.slot
 
@@ -682,6 +766,9 @@ class Shard:
                 slot = np.searchsorted(kept, rows.slot).astype(np.int32)
                 for part, array in zip(ROW_PARTS, (slot, *rows.arrays()[1:]), strict=True):
                     arrays[f"{name}.{part}"] = array
+            slots = self._of_kind(kept.astype(np.int32), kind)
+            for name, array in (index.numbers(slots) | index.state(slots)).items():
+                arrays[f"{kind}.{name}"] = array
         return pack(header, arrays)
 
     @classmethod
@@ -708,6 +795,17 @@ class Shard:
         shard.hygiene.load(header, arrays, shard.admission.time_type)
         shard.admission.marking = shard.hygiene.active
         shard.dead_letters.load(arrays)
+        for kind, index in shard.indexes.items():
+            prefix = f"{kind}."
+            state = {
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
+                if name.startswith(prefix)
+            }
+            if state:
+                slots = shard._of_kind(np.arange(len(shard.catalog), dtype=np.int32), kind)
+                index.describe(slots, state)
+                index.set_state(slots, state)
         for i, (kind, attributes, keyed) in enumerate(header["shapes"]):
             shape = Shape(tuple(attributes), keyed)
             rows = Rows(shape, *(arrays[f"rows{i}.{part}"] for part in ROW_PARTS))

@@ -11,7 +11,7 @@ from everquery.errors import InvalidStreamError
 # The columns of a notice; an attribute of the same name would hide one.
 NOTICE_COLUMNS = (
     *("query_id", "kind", "event", "key", "time", "seq", "reason"),
-    *("held_back", "notice_id"),
+    *("total", "rounds", "held_back", "notice_id"),
 )
 OWNER_COLUMNS = ("owner", "labels")  # of notices, on request
 

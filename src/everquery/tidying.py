@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from everquery.index.arrays import DIVERTED, Array, Bools, Bytes, Int32s, Int64s, Uint64s
-from everquery.notices import Ordered, OutcomeTable, Told
+from everquery.index.rows import Lives
+from everquery.notices import Ordered, OutcomeTable, Told, totals_of
 from everquery.state.accepted import Accepted, Events, join_events
 from everquery.state.hygiene import Hygiene, Notices, Ranks, salt_of_times
 from everquery.state.timeline import (
@@ -38,6 +39,8 @@ class StepRecord:
         The newest time seen less the grace.
     keys : int
         How many keys there are.
+    done : int32
+        The queries that end with what they told of this step.
     tells_all_ends : bool
         Whether the ends of queries for all keys are told here.
     """
@@ -50,6 +53,7 @@ class StepRecord:
     silent_time: Array
     limit: int | float | None
     keys: int
+    done: Int32s
     tells_all_ends: bool = True
 
 
@@ -75,38 +79,72 @@ def tidied(
     """
     line = _timeline(step, hygiene)
     top = max(line.limit[0], line.high.max(initial=line.limit[0]))
+    for told in step.announced:  # of events that were let out before their time
+        top = max(top, told.events.time[told.row].max(initial=top))
     ending = hygiene.rules.ending(top)
     flags[ending] |= DIVERTED
     parts = list(_parts(step, line))
     diverted = [flags[part.slot] & DIVERTED != 0 for part in parts]
     notices = _notices(parts, diverted, line, step)
     out, ranks = hygiene.run(line, notices, flags, (outcomes.direction, outcomes.throttled), top)
-    ended = np.empty(0, np.int32)
+    # One that told its last before its time was up ends by that, and another by time alone.
+    done = step.done
+    if ending.size:
+        told_last = np.isin(done, out.slot)
+        done = done[told_last | ~np.isin(done, ending)]
+        ending = np.setdiff1d(ending, done)
+    ended = done
     if ending.size:
         codes = outcomes.end[kind[ending]]
         ends, end_ranks = _ends(ending, codes, line, hygiene, step.keys, len(out.values))
-        ended = ends.slot.astype(np.int32)
-        _let_live(np.setdiff1d(ending, ended), hygiene, flags)
-        told = np.flatnonzero((ends.key >= 0) | step.tells_all_ends)
+        by_time = ends.slot.astype(np.int32)
+        _let_live(np.setdiff1d(ending, by_time), hygiene, flags)
+        ended = np.concatenate([done, by_time])
+        telling = np.flatnonzero((ends.key >= 0) | step.tells_all_ends)
         later: Sequence[Array] = ends
         out = Notices(
-            *(np.concatenate([a, b[..., told]], -1) for a, b in zip(out, later, strict=True))
+            *(np.concatenate([a, b[..., telling]], -1) for a, b in zip(out, later, strict=True))
         )
         ranks = Ranks(
-            *(np.concatenate([a, b[told]]) for a, b in zip(ranks, end_ranks, strict=True))
+            *(np.concatenate([a, b[telling]]) for a, b in zip(ranks, end_ranks, strict=True))
         )
     if not notices.slot.size and not out.slot.size:
         return [*step.announced, *step.answered, *step.silent], ended
     return [_merged(parts, diverted, out, ranks)], ended
 
 
+def partial_lives(accepted: Accepted, hygiene: Hygiene, limit: int | float | None) -> Lives | None:
+    """Return the queries that may not see all events of a step, if it is not just the last ones.
+
+    Where time does not fall from event to event, what a query tells after its end is left out by
+    `tidied`, and it ends with the step: it does not matter what it has counted.
+    """
+    rules = hygiene.rules
+    high, peak = _moments(accepted)
+    if not high.size or rules.next_end is None or high.max() < rules.next_end:
+        return None
+    order = np.argsort(accepted.grouped.position, kind="stable")
+    if limit is not None and high.max() <= limit and np.all(np.diff(high[order]) >= 0):
+        return None
+    slot = np.flatnonzero(rules.end <= high.max()).astype(np.int32)
+    return Lives(slot, rules.end[slot], rules.home[slot] >= 0, high, peak)
+
+
+def _moments(accepted: Accepted) -> tuple[Array, Array]:
+    """Return how far time is at each grouped event, alone and at the latest so far of its key."""
+    row = accepted.grouped.position >> 1
+    events = accepted.events
+    high = np.maximum(events.time[row], events.mark[row])
+    peak = np.empty_like(high)
+    fill_peaks(accepted.grouped.start, high, peak)
+    return high, peak
+
+
 def _timeline(step: StepRecord, hygiene: Hygiene) -> Timeline:
     accepted, grouped = step.accepted, step.accepted.grouped
     row = grouped.position >> 1
     events = accepted.events
-    high = np.maximum(events.time[row], events.mark[row])
-    peak = np.empty_like(high)
-    fill_peaks(grouped.start, high, peak)
+    high, peak = _moments(accepted)
     expiry = np.empty(0, high.dtype)
     if accepted.expired_row.size:
         rows = len(events) - accepted.expired_row.size
@@ -163,6 +201,7 @@ def _notices(
                 np.ascontiguousarray(events.values[:, row]),
                 part.place[picked],
                 part.stage[picked],
+                totals_of(part.told)[picked],
             )
         )
     if len(found) == 1:
@@ -171,7 +210,9 @@ def _notices(
     bytes_ = np.empty(0, np.uint8)
     values = np.empty((len(step.accepted.events.values), 0))
     time = np.empty(0, line.high.dtype)
-    found.append(Notices(none, none.astype(np.int32), bytes_, time, none, values, none, bytes_))
+    found.append(
+        Notices(none, none.astype(np.int32), bytes_, time, none, values, none, bytes_, none)
+    )
     return Notices(*(np.concatenate(columns, axis=-1) for columns in zip(*found, strict=True)))
 
 
@@ -193,6 +234,7 @@ def _ends(
         np.full((attributes, done.size), np.nan),
         place[done],
         stage[done],
+        np.zeros(done.size, np.int64),
     )
     return notices, Ranks(rank[done], end[done], np.zeros(done.size, np.int64))
 
@@ -206,12 +248,13 @@ def _let_live(slots: Int32s, hygiene: Hygiene, flags: Bytes) -> None:
 
 def _merged(parts: list[_Part], diverted: list[Bools], out: Notices, ranks: Ranks) -> Told:
     """Return the notices that went no detour and those that did, in one order."""
-    events, slots, codes, keys = [], [], [], []
+    events, slots, codes, keys, totals = [], [], [], [], []
     for part, gone in zip(parts, diverted, strict=True):
         kept = np.flatnonzero(~gone)
         events.append(part.told.events.take(part.told.row[kept]))
         slots.append(part.slot[kept])
         codes.append(part.told.ordered.codes[kept])
+        totals.append(totals_of(part.told)[kept])
         keys.append(part.rank[kept] << _SLOT_BITS | part.slot[kept])
     plain = sum(slot.size for slot in slots)
     order = np.lexsort((out.slot, ranks.moment, ranks.rank))
@@ -224,6 +267,7 @@ def _merged(parts: list[_Part], diverted: list[Bools], out: Notices, ranks: Rank
         )
     )  # fmt: skip
     slots.append(out.slot[order])
+    totals.append(out.total[order])
     codes.append(out.code[order])
     rank = ranks.rank[order]
     # Deadlines of one rank are in order already; others go among the rest by their slots.
@@ -232,7 +276,8 @@ def _merged(parts: list[_Part], diverted: list[Bools], out: Notices, ranks: Rank
     held = np.concatenate([np.zeros(plain, np.int64), ranks.held[order]])
     salt = np.concatenate([np.zeros(plain, np.uint64), _salt(out, ranks)[order]])
     ordered = Ordered(np.concatenate(slots)[merged], np.concatenate(codes)[merged])
-    return Told(ordered, merged, join_events(events), held[merged], salt[merged])
+    total = np.concatenate(totals)[merged] if any(each.any() for each in totals) else None
+    return Told(ordered, merged, join_events(events), held[merged], salt[merged], total)
 
 
 def _salt(out: Notices, ranks: Ranks) -> Uint64s:

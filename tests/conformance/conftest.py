@@ -7,6 +7,7 @@ import pytest
 from hypothesis import Phase, settings
 
 import everquery as eq
+from everquery.index import threshold_segment
 from everquery.kinds import KINDS
 from everquery.sharding import durable
 from tests.conformance.sharded import ShardedRunner
@@ -63,9 +64,11 @@ def new_runner(request):
 
 
 @pytest.fixture(scope="package", autouse=True)
-def shared_files(tmp_path_factory):
-    """Let shards of a few queries use files of the host too, and remove them."""
+def small_is_large(tmp_path_factory):
+    """Let a few queries be enough for what else takes many: files of the host, tracking."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("host")))
         patch.setattr(durable, "SHARED", 3)
+        for name in ("BUILD_NS", "EVENT_NS", "SIGNAL_NS"):
+            patch.setattr(threshold_segment, name, 1.0)
         yield

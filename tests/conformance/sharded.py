@@ -34,7 +34,8 @@ class ShardedRunner:
     def __init__(self, stream: eq.Stream, *, shards: int = 3) -> None:
         self.stream = stream
         self.shards = 1 if stream.key is None else shards
-        self.cells = [MemoryCells() for _ in range(self.shards)]
+        self.wide = 0 if stream.key is None else 2
+        self.cells = [MemoryCells() for _ in range(self.shards + self.wide)]
         self.registrar = eq.Engine(stream)
         self.position = 0
         self.waiting: list[LogRow] = []
@@ -75,10 +76,10 @@ class ShardedRunner:
             self.position += count
 
     def process(self, batch: pa.Table) -> pa.Table:
-        packed: dict[int, list] = {shard: [] for shard in range(self.shards)}
+        packed: dict[int, list] = {shard: [] for shard in range(len(self.cells))}
         # Two source partitions, each read in several batches and packed into several blobs.
         half = batch.num_rows // 2
-        packer = Packer(self.stream, self.shards, blob_rows=half // 2)
+        packer = Packer(self.stream, self.shards, blob_rows=half // 2, wide=self.wide)
         if isinstance(batch, pa.RecordBatch):
             batch = pa.Table.from_batches([batch])
         for partition, part in enumerate((batch.slice(0, half), batch.slice(half))):
@@ -87,17 +88,17 @@ class ShardedRunner:
                 packed[shard].insert(0, ((partition, number), blob))  # in no order
         if batch.num_rows and not pa.types.is_null(decode(batch, self.stream).time_type):
             self.time_type = decode(batch, self.stream).time_type
-        log: dict[int, list[LogRow]] = {shard: [] for shard in range(self.shards)}
+        log: dict[int, list[LogRow]] = {shard: [] for shard in range(len(self.cells))}
         for row in self.waiting:
-            for shard, part in route(row, self.stream, SPECS, self.shards):
+            for shard, part in route(row, self.stream, SPECS, self.shards, self.wide):
                 log[shard].insert(0, part)
         self.waiting = []
         return self._run(packed, log)
 
     def _run(self, packed, log) -> pa.Table:
         told = []
-        job = Job(self.stream, SPECS, self.shards, self.time_type)
-        for shard in range(self.shards):
+        job = Job(self.stream, SPECS, self.shards, self.time_type, wide=self.wide)
+        for shard in range(len(self.cells)):
             self.batches += 1
             # Workers have live arrays of their own; which one gets a shard changes all the time,
             # and now and then a worker dies or an attempt fails after its work is done.

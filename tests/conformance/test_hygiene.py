@@ -1,4 +1,4 @@
-"""Dwell, throttle and ttl in long random histories, against the brute-force twin.
+"""Dwell, throttle, ttl and thresholds in long random histories, against the brute-force twin.
 
 Hypothesis draws short histories with edge cases; these are longer, so that windows open, crossings
 are undone and queries end again and again, on top of each other.
@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import everquery as eq
-from everquery.testing import assert_same_notices, notices_of
+from everquery.testing import notices_of
 from everquery.testing.strategies import History
-from tests.conformance.histories import STEPS, play, play_twin, rows_by_key
+from tests.conformance.histories import STEPS, assert_same, play, play_twin, rows_by_key
 
 HISTORIES = int(os.environ.get("EVERQUERY_HISTORIES", "20"))
 KEYS = ["a", "b"]
@@ -25,6 +25,7 @@ def random_stream(rng):
         key="k" if rng.random() < 0.7 else None,
         time="t",
         attributes=["x"],
+        weight="w" if rng.random() < 0.5 else None,
         grace=int(rng.integers(0, 5)) if rng.random() < 0.5 else None,
         expire_after=int(rng.integers(1, 9)) if rng.random() < 0.5 else None,
     )
@@ -37,6 +38,10 @@ def random_query(rng, name, stream):
         if rng.random() < share:
             options[span] = int(rng.integers(1, longest))
     box = {"x": (low, low + float(rng.integers(1, 3)))}
+    if rng.random() < 0.3:
+        options.pop("dwell", None)
+        options |= {"repeat": bool(rng.random() < 0.6), "count": bool(rng.random() < 0.2)}
+        return eq.Threshold(name, box, total=int(rng.choice([1, 2, 5, 20])), **options)
     if rng.random() < 0.4:
         options.pop("dwell", None)
         return eq.Range(name, box, **options)
@@ -87,6 +92,8 @@ def random_history(seed, *, in_order, steps=True):
         event = {"t": time - int(rng.integers(0, disorder + 1)), "x": float(rng.integers(0, 6))}
         if stream.key:
             event["k"] = str(rng.choice(KEYS))
+        if stream.weight:
+            event["w"] = int(rng.choice([1, 2, 3, 30]))
         events.append(event)
     return History(stream, events, changes), rng
 
@@ -101,7 +108,8 @@ def test_equals_brute_force(new_runner, seed):
     ends = random_cuts(rng)
     wanted, _ = play_twin(history, ends)
     told = play(history, new_runner(history.stream), ends)
-    assert_same_notices(notices_of(told, history.stream), wanted)
+    one_shard = new_runner is eq.Engine
+    assert_same(notices_of(told, history.stream), wanted, in_one_shard=one_shard)
     rows = [tuple(row.values()) for row in told.to_pylist()]
     assert len({row[-1] for row in rows}) == len(set(rows))
 
@@ -112,7 +120,11 @@ def test_batches_are_invisible(new_runner, seed):
     one = play(history, new_runner(history.stream), [])
     for ends in (random_cuts(rng), list(range(60))):
         other = play(history, new_runner(history.stream), ends)
-        assert_same_notices(notices_of(other, history.stream), notices_of(one, history.stream))
+        assert_same(
+            notices_of(other, history.stream),
+            notices_of(one, history.stream),
+            in_one_shard=new_runner is eq.Engine,
+        )
         assert sorted(other["notice_id"].to_pylist()) == sorted(one["notice_id"].to_pylist())
 
 

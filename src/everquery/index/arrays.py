@@ -30,8 +30,18 @@ RESUMED = 16  # with NEW: because the query was resumed, not registered
 # What it tells goes through `everquery.state.hygiene`, which applies SKIP_ENTER and SKIP_LEAVE too.
 DIVERTED = 128
 
+# Of thresholds, which neither enter nor leave.
+REPEAT = SKIP_ENTER  # starts again after it fired
+COUNT = SKIP_LEAVE  # every event weighs one
+
 # The flags of queries' options, by name.
-OPTION_FLAGS = {"silent": SILENT, "skip_enter": SKIP_ENTER, "skip_leave": SKIP_LEAVE}
+OPTION_FLAGS = {
+    "silent": SILENT,
+    "skip_enter": SKIP_ENTER,
+    "skip_leave": SKIP_LEAVE,
+    "repeat": REPEAT,
+    "count": COUNT,
+}
 
 # The upper end of a range without upper limit: `bound <= value` is false for every value, +inf
 # included. Every comparison in the kernels is written in that direction.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from everquery.index.arrays import Bytes, Floats, Int32s
+import numpy as np
+
+from everquery.index.arrays import Array, Bytes, Floats, Int32s
 from everquery.index.layers import Layers
 from everquery.index.rows import Crossings, Matches, Outcome, Rows, Step
 
@@ -51,6 +53,34 @@ class KindIndex(ABC):
     def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
         """Add queries; with `announce`, keys inside them are told of before the next batch."""
         self.layers.add(rows, flags)
+
+    def describe(self, slots: Int32s, numbers: Mapping[str, Array]) -> None:  # noqa: B027 - most have none
+        """Take note of the numbers that queries have, before they are added."""
+
+    def numbers(self, slots: Int32s) -> dict[str, Array]:
+        """Return the numbers of queries."""
+        return {}
+
+    def pause(self, slots: Int32s) -> None:  # noqa: B027 - most kinds look at the flags only
+        """Let queries stand still."""
+
+    def resume(self, slots: Int32s) -> None:  # noqa: B027 - as above
+        """Let paused queries go on; their flags say so already."""
+
+    def done(self) -> Int32s:
+        """Return the queries that have ended by themselves since the last call."""
+        return np.empty(0, np.int32)
+
+    def state(self, slots: Int32s) -> dict[str, Array]:
+        """Return how far queries are, for a snapshot; empty for kinds that keep no count."""
+        return {}
+
+    def set_state(self, slots: Int32s, state: Mapping[str, Array]) -> None:  # noqa: B027 - as above
+        """Take over how far queries are."""
+
+    def renumber(self, slots: Int32s) -> None:
+        """Give all queries other slots, given by the present ones."""
+        self.layers.renumber(slots)
 
     @abstractmethod
     def process(self, step: Step) -> list[Matches | Crossings]:

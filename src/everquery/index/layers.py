@@ -55,13 +55,37 @@ class Merge(Generic[SegmentType]):
         return self.build(rows) if len(rows) else None
 
 
-class Layers(Generic[SegmentType]):
-    """The segments of one kind of query, by shape, largest first."""
+def _leave_alone(_segment: object) -> None:
+    """Do nothing: segments of most kinds hold no state."""
 
-    def __init__(self, build: Callable[[Rows], SegmentType]) -> None:
+
+class Layers(Generic[SegmentType]):
+    """The segments of one kind of query, by shape, largest first.
+
+    Parameters
+    ----------
+    build : function
+        Returns a segment of rows; may be called in any thread.
+    adopt, retire : functions, optional
+        Called with a segment that is to be used from now on, or no more.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[Rows], SegmentType],
+        *,
+        adopt: Callable[[SegmentType], None] = _leave_alone,
+        retire: Callable[[SegmentType], None] = _leave_alone,
+    ) -> None:
         self._build = build
+        self._adopt = adopt
+        self._retire = retire
         self._segments: dict[Shape, list[SegmentType]] = {}
         self._outstanding: Merge[SegmentType] | None = None
+
+    def __len__(self) -> int:
+        """Return how many segments there are."""
+        return sum(map(len, self._segments.values()))
 
     def __iter__(self) -> Iterator[SegmentType]:
         for segments in self._segments.values():
@@ -73,6 +97,7 @@ class Layers(Generic[SegmentType]):
         It holds just the new rows, even if it has been merged since.
         """
         fresh = self._build(rows)
+        self._adopt(fresh)
         self._segments.setdefault(rows.shape, []).append(fresh)
         merge = self._due(rows.shape, flags, smallest=0, largest=MERGED_AT_ONCE)
         if merge is not None:
@@ -141,7 +166,10 @@ class Layers(Generic[SegmentType]):
     def _replace(self, merge: Merge[SegmentType], merged: SegmentType | None) -> None:
         segments = self._segments[merge.shape]
         kept = [part for part in segments if not _is_among(part, merge.parts)]
+        for part in merge.parts:
+            self._retire(part)
         if merged is not None:
+            self._adopt(merged)
             kept.append(merged)
         self._segments[merge.shape] = sorted(kept, key=len, reverse=True)
 

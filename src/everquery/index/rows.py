@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s
+from everquery.index.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
 
 NO_KEY = np.int32(-1)
 
@@ -22,10 +22,13 @@ class Shape:
         The stream's attributes that the boxes restrict, by position.
     keyed : bool
         Whether each row sees the events of one key only.
+    counting : bool
+        Whether events count one each, whatever they weigh.
     """
 
     attributes: tuple[int, ...]
     keyed: bool
+    counting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +139,17 @@ SLOT_MASK = (1 << (PLACE_SHIFT - SLOT_SHIFT)) - 1
 
 @dataclass(frozen=True, slots=True)
 class Crossings:
-    """What happened to which queries, at which positions; see `PLACE_SHIFT`."""
+    """What happened to which queries, at which positions; see `PLACE_SHIFT`.
+
+    Attributes
+    ----------
+    keys : int64
+    totals : int64, or None for kinds that count nothing
+        The weight that each query has seen; 1 or more.
+    """
 
     keys: Int64s
+    totals: Int64s | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +158,34 @@ class Outcome:
 
     event: str
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """Queries that may not live to see all events of a batch.
+
+    Attributes
+    ----------
+    slot : int32
+    end : like time
+        Events at which time has come this far are not seen.
+    at_home : bool
+        Whether the query ends with its key's own time, which never falls.
+    moment, latest : like time, for each grouped event
+        How far time has come, alone and at the latest so far of its key.
+    """
+
+    slot: Int32s
+    end: Array
+    at_home: Bools
+    moment: Array
+    latest: Array
+
+    def take(self, picked: Int64s) -> Lives:
+        """Return the picked queries."""
+        return replace(
+            self, slot=self.slot[picked], end=self.end[picked], at_home=self.at_home[picked]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +201,8 @@ class Step:
     flags : uint8, for each slot
     all_live : bool
         Whether no query is dropped or paused, so that flags need not be looked at.
+    weight : int64, by row: half of the position, rounded down
+    lives : Lives, or None if all queries see all events, or none that matters
     """
 
     grouped: Grouped
@@ -170,3 +211,5 @@ class Step:
     last: Floats
     flags: Bytes
     all_live: bool
+    weight: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    lives: Lives | None = None

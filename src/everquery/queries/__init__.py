@@ -5,5 +5,6 @@ from everquery.queries.box import Box
 from everquery.queries.interval import Interval
 from everquery.queries.range import Range
 from everquery.queries.spec import Query
+from everquery.queries.threshold import Threshold
 
-__all__ = ["Border", "Box", "Interval", "Query", "Range"]
+__all__ = ["Border", "Box", "Interval", "Query", "Range", "Threshold"]

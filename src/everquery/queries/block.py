@@ -40,6 +40,7 @@ class QueryBlock:
     owner, labels : Arrow arrays of strings, labels as JSON objects; None if no query has any
     spans : dict of SpanColumn
         Only those that some query has.
+    numbers : dict of int64, shape (n,)
     """
 
     kind: str
@@ -53,6 +54,7 @@ class QueryBlock:
     owner: pa.Array | None = None
     labels: pa.Array | None = None
     spans: Mapping[str, SpanColumn] = field(default_factory=dict)
+    numbers: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -76,6 +78,7 @@ class QueryBlock:
             owner=None if self.owner is None else self.owner.take(picked),
             labels=None if self.labels is None else self.labels.take(picked),
             spans={name: column.take(rows) for name, column in self.spans.items()},
+            numbers={name: column[rows] for name, column in self.numbers.items()},
         )
 
     def slice(self, begin: int, end: int) -> QueryBlock:
@@ -92,6 +95,7 @@ class QueryBlock:
             owner=None if self.owner is None else self.owner[begin:end],
             labels=None if self.labels is None else self.labels[begin:end],
             spans={name: column.take(slice(begin, end)) for name, column in self.spans.items()},
+            numbers={name: column[begin:end] for name, column in self.numbers.items()},
         )
 
 
@@ -154,6 +158,10 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                 owner=_texts([query.owner for query in members]),
                 labels=_texts([query.labels.as_json() for query in members]),
                 spans=_spans(members),
+                numbers={
+                    name: np.array([getattr(query, name) for query in members], np.int64)
+                    for name in members[0].numbers
+                },
             )
         )
     return tuple(blocks)

@@ -58,6 +58,10 @@ class Query:
     """The fields that are spans of time, and columns of a table of queries too."""
     options: ClassVar[tuple[str, ...]] = ()
     """The fields beyond those above; boolean, and columns of a table of queries too."""
+    across_keys: ClassVar[bool] = False
+    """Whether a query without key looks at the events of all keys together, not at each key's."""
+    numbers: ClassVar[tuple[str, ...]] = ()
+    """The fields that are positive 64-bit integers, and columns that such a table must have."""
 
     def __post_init__(self) -> None:
         reason = bad_text(self.id, "query id", LONGEST_ID)

@@ -18,6 +18,7 @@ from everquery.queries.block import QueryBlock
 from everquery.queries.labels import Labels
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, Query
+from everquery.queries.threshold import LARGEST_TOTAL
 from everquery.stream import Stream
 
 Floats = npt.NDArray[np.float64]
@@ -128,11 +129,12 @@ def check_table(
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
     _check_labels(columns.get("labels"), problems)
     spans = _spans(columns, spec, problems, time_type)
+    numbers = {name: _numbers(columns[name], name, problems) for name in spec.numbers}
     if beyond_quota is not None:
         for reason, rows in beyond_quota(columns.get("owner"), problems.good()).items():
             problems.note(rows, reason)
     good = problems.good()
-    blocks = tuple(_blocks(spec.kind, columns, low, high, bounded, options, spans, good))
+    blocks = tuple(_blocks(spec.kind, columns, low, high, bounded, options, spans, numbers, good))
     errors = no_errors() if good.all() else problems.table(ids)
     return CheckedTable(blocks, len(ids), errors)
 
@@ -146,7 +148,7 @@ def _columns(
 ) -> dict[str, pa.Array]:
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         raise _fail(f"a table of queries is a pyarrow Table, not {type(table).__name__}")
-    known = ["id", "closed", "owner", "labels", *spec.options]
+    known = ["id", "closed", "owner", "labels", *spec.options, *spec.numbers]
     known += spec.spans if stream.time is not None else []
     known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
     known += ["key"] if stream.key is not None else []
@@ -169,8 +171,9 @@ def _columns(
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         columns[name] = column
-    if "id" not in columns:
-        raise _fail(f"the table has no column 'id'; it has {', '.join(columns) or 'none'}")
+    for name in ("id", *spec.numbers):
+        if name not in columns:
+            raise _fail(f"the table has no column {name!r}; it has {', '.join(columns) or 'none'}")
     if table.num_rows == 0:
         raise _fail("the table has no rows")
     for name in ("id", "key", "closed", "owner", "labels"):
@@ -266,6 +269,24 @@ def _flags(column: pa.Array | None, name: str, n: int) -> Bools:
     return np.asarray(column.fill_null(False))
 
 
+def _numbers(column: pa.Array, name: str, problems: _Problems) -> npt.NDArray[np.int64]:
+    """Return whole numbers of 1 or more; integers, or floats without a fraction."""
+    if not is_numeric(column.type):
+        raise _fail(f"column {name!r} has type {column.type}; it must be integers")
+    problems.note(np.asarray(column.is_null()), f"{name} is null")
+    if pa.types.is_integer(column.type):
+        given = np.asarray(column.fill_null(pa.scalar(1, column.type)))
+        large = given > np.iinfo(np.int64).max
+    else:
+        given = np.asarray(column.cast(pa.float64()).fill_null(1.0))
+        large = given >= 2.0**63
+        problems.note(~(given == np.floor(given)), f"{name} must be a whole number")
+    problems.note(large, f"{name} must be at most {LARGEST_TOTAL:,}, which 64 bits can hold")
+    problems.note(given < 1, f"{name} must be 1 or more")
+    fits = ~large & (given == np.floor(given)) & (given >= 1)
+    return np.where(fits, given, 1).astype(np.int64)
+
+
 def _spans(
     columns: dict[str, pa.Array],
     spec: type[Query],
@@ -316,6 +337,7 @@ def _blocks(
     bounded: Bools,
     options: dict[str, Bools],
     spans: dict[str, SpanColumn],
+    numbers: dict[str, npt.NDArray[np.int64]],
     good: Bools,
 ) -> Iterator[QueryBlock]:
     """Yield the good rows, split by the attributes they restrict and by whether they have a key."""
@@ -344,6 +366,7 @@ def _blocks(
             owner=columns["owner"].take(where) if "owner" in columns else None,
             labels=columns["labels"].take(where) if "labels" in columns else None,
             spans=_used({name: column.take(picked) for name, column in spans.items()}),
+            numbers={name: values[picked] for name, values in numbers.items()},
         )
 
 

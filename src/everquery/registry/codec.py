@@ -137,6 +137,7 @@ def _block_bytes(block: QueryBlock, stream: Stream) -> bytes:
         if getattr(block, name) is not None:
             columns[name] = getattr(block, name)
     columns.update({f"option.{name}": values for name, values in block.options.items()})
+    columns.update({f"number.{name}": values for name, values in block.numbers.items()})
     for name, spans in block.spans.items():
         columns[f"span.{name}.amount"] = spans.amount
         columns[f"span.{name}.unit"] = spans.unit
@@ -169,15 +170,21 @@ def _block_of_bytes(data: bytes, stream: Stream) -> QueryBlock:
         attributes=attributes,
         low=np.stack([np.asarray(columns[f"{a}.low"]) for a in stored]),
         high=np.stack([np.asarray(columns[f"{a}.high"]) for a in stored]),
-        options={
-            name.removeprefix("option."): np.asarray(values)
-            for name, values in columns.items()
-            if name.startswith("option.")
-        },
+        options=_prefixed(columns, "option."),
         owner=columns.get("owner"),
         labels=columns.get("labels"),
         spans=_spans_of(columns),
+        numbers=_prefixed(columns, "number."),
     )
+
+
+def _prefixed(columns: dict[str, pa.Array], prefix: str) -> dict[str, Any]:
+    """Return the columns whose names begin with a prefix, without it."""
+    return {
+        name.removeprefix(prefix): np.asarray(values)
+        for name, values in columns.items()
+        if name.startswith(prefix)
+    }
 
 
 def _spans_of(columns: dict[str, pa.Array]) -> dict[str, SpanColumn]:

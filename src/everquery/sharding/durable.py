@@ -34,7 +34,7 @@ from everquery.state.names import load_names
 from everquery.state.snapshot import differences, pack, stream_header, unpack
 from everquery.stream import Stream
 
-LAYOUT = 1
+LAYOUT = 2  # 2: how far queries are that count
 TOKENS = 64  # versions back from which a worker can catch up
 MOST_ENTRIES = 64  # of keys, before they become a new base
 MOST_CHANGES = 1_000  # entries of queries, before they become a new base
@@ -59,9 +59,13 @@ class Job:
     stream : Stream
     kinds : mapping from name to spec
     shards : int
+        Into which the keys are divided.
     time_type : the Arrow type of the stream's times; null without
     carried : the columns of events that are carried into notices
     key_type : the Arrow type of the stream's keys; null if they are not known yet
+    wide : int
+        Further shards, numbered behind the others, that see the events of all keys, for queries
+        that look at all of them together. A stream without key needs none.
     """
 
     stream: Stream
@@ -70,6 +74,16 @@ class Job:
     time_type: pa.DataType
     carried: pa.Schema = field(default_factory=lambda: pa.schema([]))
     key_type: pa.DataType = field(default_factory=pa.null)
+    wide: int = 0
+
+    @property
+    def units(self) -> int:
+        """How many shards there are in all."""
+        return self.shards + self.wide
+
+    def is_wide(self, number: int) -> bool:
+        """Tell whether a shard sees the events of all keys, beside those that they belong to."""
+        return number >= self.shards
 
     def types(self) -> dict[str, str]:
         """Return the types of columns that state depends on."""
@@ -120,7 +134,10 @@ class DurableShard:
         self._keys = Journal("keys", cells, Contents())
         self._carried = Journal("carried", cells, Contents())
         self._rules = Journal("rules", cells, Contents())
-        self.shard.tells_all_ends = number == 0
+        self._counts = Journal("counts", cells, Contents())
+        self._counted = _Counted()
+        self.shard.tells_all_ends = number == 0 or job.is_wide(number)
+        self.shard.count_by_batches()
         self.shard.set_time_type(job.time_type)
 
     @classmethod
@@ -145,6 +162,7 @@ class DurableShard:
         keys = Journal("keys", cells, Contents.of_json(state["keys"]))
         carried = Journal("carried", cells, Contents.of_json(state["carried"]))
         rules = Journal("rules", cells, Contents.of_json(state["rules"]))
+        counts = Journal("counts", cells, Contents.of_json(state["counts"]))
         file: Token | None = None if state["file"] is None else tuple(state["file"])
         if here is not None and (here.version, here.nonce) == tokens[-1]:
             here.found = "kept"
@@ -167,6 +185,7 @@ class DurableShard:
         here._file = file
         here._job = job
         here._queries, here._keys, here._carried, here._rules = queries, keys, carried, rules
+        here._counts = counts
         here.shard.set_time_type(job.time_type)
         here._tokens = tokens
         here.lineage = state["lineage"]
@@ -199,6 +218,7 @@ class DurableShard:
         self._commit_queries(version, log)
         self._commit_keys(version)
         self._commit_rules(version)
+        self._commit_counts(version)
         if self._job.carried.names:
             self._carried.rebase(version, self.carried.save())
         self.version, self.nonce = version, uuid4().hex
@@ -208,6 +228,7 @@ class DurableShard:
             "layout": LAYOUT,
             "stream": stream_header(self._job.stream),
             "shards": self._job.shards,
+            "wide": self._job.wide,
             "shard": self.number,
             "types": self._job.types(),
             "lineage": self.lineage,
@@ -218,6 +239,7 @@ class DurableShard:
             "keys": self._keys.contents.as_json(),
             "carried": self._carried.contents.as_json(),
             "rules": self._rules.contents.as_json(),
+            "counts": self._counts.contents.as_json(),
         }
         self._cells.put("head", json.dumps(head).encode())  # the last thing written
         _LIVE[self.lineage, self.number] = self
@@ -279,6 +301,7 @@ class DurableShard:
         if self.version < self._rules.contents.base:
             header, arrays = unpack(self._rules.base())
             self.shard.hygiene.load_named(header, arrays, self.shard.catalog, self.shard.keys)
+        self._take_counts()
         self.shard.begin_lives()
         self._note_keys()
         self._dropped = self.shard.catalog.dropped
@@ -354,6 +377,35 @@ class DurableShard:
                 version, pack(*hygiene.save_named(self.shard.catalog, self.shard.keys))
             )
 
+    def _commit_counts(self, version: int) -> None:
+        """Write how far the queries are that count."""
+        slots, state = self.shard.counts()
+        contents = self._counts.contents
+        if not slots.size and contents.base < 0:
+            return
+        before = self._counted
+        same = np.array_equal(before.slots, slots)
+        changed = np.flatnonzero(before.state != state) if same else np.arange(slots.size)
+        self._counted = _Counted(slots, state)
+        # Entries name queries by their place among those of the base.
+        if not same or 4 * changed.size >= slots.size or len(contents.entries) >= MOST_ENTRIES:
+            self._counts.rebase(version, state.tobytes())
+        elif changed.size:
+            entry = np.stack([changed, state[changed]])
+            self._counts.append(version, entry.tobytes())
+
+    def _take_counts(self) -> None:
+        """Take over how far the queries are that count; they are those of the base."""
+        contents = self._counts.contents
+        slots, state = self.shard.counts()
+        if self.version < contents.base:
+            state = np.frombuffer(self._counts.base(), np.int64).copy()
+        for entry in self._counts.after(max(self.version, contents.base)):
+            place, value = np.frombuffer(entry, np.int64).reshape(2, -1)
+            state[place] = value
+        self.shard.set_counts(slots, state)
+        self._counted = _Counted(slots, state)
+
     def _changed_keys(self) -> Int32s:
         keys = self.shard.keys
         known = self._next_seq.size
@@ -373,6 +425,14 @@ class DurableShard:
         arrays["held.key"] = np.searchsorted(numbers, arrays["held.key"])
         shard.keys.save_rows(numbers, header, arrays)
         return pack(header, arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What the cells hold of the queries that count: which, and how far they are."""
+
+    slots: Int32s = field(default_factory=lambda: np.empty(0, np.int32))
+    state: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def check_cells(job: Job, number: int, cells: Cells) -> None:
@@ -398,6 +458,11 @@ def _check(state: dict[str, Any], job: Job, number: int) -> None:
         raise SnapshotError(
             f"the checkpoint is of another stream ({said}); give the stream that it is of, or"
             " start with a new checkpoint"
+        )
+    if state["wide"] != job.wide:
+        raise SnapshotError(
+            f"the checkpoint has {state['wide']} wide shards, and this run has {job.wide}; give the"
+            " same number, which stays for the life of a checkpoint, or start with a new one"
         )
     if (state["shards"], state["shard"]) != (job.shards, number):
         raise SnapshotError(

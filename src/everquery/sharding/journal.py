@@ -116,7 +116,7 @@ class Journal:
         """Write a value over one that took `before` bytes."""
         for piece in range(_pieces(len(value))):
             self.cells.put(f"{name}.{piece}", value[piece * PIECE : (piece + 1) * PIECE])
-        self._remove(name, len(value), before)
+        self._remove(name, max(1, len(value)), before)  # an empty value has a piece too
 
     def _read(self, name: str, size: int) -> bytes:
         pieces = []

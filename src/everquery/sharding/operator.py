@@ -17,7 +17,7 @@ from everquery.sharding.durable import DurableShard, Job, LogPart
 from everquery.sharding.journal import Cells
 from everquery.sharding.packing import unpack
 from everquery.sharding.quarantine import Quarantine
-from everquery.sharding.routing import queries_of, without, wrong_keys
+from everquery.sharding.routing import across_keys, queries_of, without, wrong_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,9 @@ class _Batch:
         """Write what the work changed."""
         here = self._here
         letters = here.shard.dead_letters.drain()
+        events = here.shard.events - self._before
+        if self.job.is_wide(self.number):  # the shards of the keys tell of those
+            letters, events, self._letters_carried = letters.slice(0, 0), 0, None
         here.commit(self._log)
         self._lap("commit")
         catalog = here.shard.catalog
@@ -129,7 +132,7 @@ class _Batch:
             self._carried,
             {**self._misfits, **quarantined},
             here.position,
-            here.shard.events - self._before,
+            events,
             len(catalog) - catalog.dropped,
             here.found,
             self.seconds,
@@ -192,6 +195,8 @@ class _Batch:
                 part = row.operation, row.payload
                 change = here.decoded(*part)
                 misfits = wrong_keys(change, self.job.key_type)
+                if self.job.stream.key is not None and not self.job.is_wide(self.number):
+                    misfits |= across_keys(change, self.job.kinds)
                 self._misfits |= misfits
                 left_out = self.left_out | {query_id for _, query_id in misfits}
                 if left_out:

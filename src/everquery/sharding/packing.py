@@ -54,6 +54,8 @@ class Packer:
     stream : Stream
     shards : int
         One, for a stream without key.
+    wide : int
+        Further shards, each of which gets everything.
     carried : tuple of str
         Columns that are carried along, whatever they hold.
     blob_rows : int
@@ -67,6 +69,7 @@ class Packer:
     carried: tuple[str, ...] = ()
     blob_rows: int = BLOB_ROWS
     placed: bool = False
+    wide: int = 0
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, shard and blob; the numbers count what was packed together, in order.
@@ -99,6 +102,10 @@ class Packer:
             if rows.size or timed:
                 here = _keys_of_shard(key, np.flatnonzero(of_key == shard), rows)
                 yield shard, _blob(arrivals, rows, here, carried)
+        if self.wide:
+            blob = _blob(arrivals, np.arange(len(arrivals)), key, carried)
+            for shard in range(self.shards, self.shards + self.wide):
+                yield shard, blob
 
     def _order(self, key: pa.DictionaryArray) -> tuple[Int32s, Int64s, Int64s]:
         """Return the shard of each distinct key, and all rows by shard."""

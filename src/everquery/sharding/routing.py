@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,17 +45,26 @@ def shards_of(keys: pa.Array, shards: int) -> Int32s:
     return out
 
 
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """How many shards keys are divided into, and how many further ones see all of them."""
+
+    keyed: int
+    wide: int = 0
+
+
 def route(
-    row: LogRow, stream: Stream, kinds: dict[str, type[Query]], shards: int
+    row: LogRow, stream: Stream, kinds: dict[str, type[Query]], shards: int, wide: int = 0
 ) -> Iterator[tuple[int, LogRow]]:
     """Yield the part of a row of the log that each shard gets.
 
-    Queries of one key go to the shard of that key, all others to every shard. Who ends, pauses or
-    resumes a query knows only its id, so every shard is told, and those that lack it ignore it.
+    Queries of one key go to the shard of that key; those that look at all keys together to one of
+    the wide shards; all others to every shard but those. Who ends, pauses or resumes a query knows
+    only its id, so every shard is told, and those that lack it ignore it.
     """
     change = decode_change(row.operation, row.payload, stream, kinds)
-    for shard in range(shards):
-        part = _part(change, shard, shards)
+    for shard in range(shards + wide):
+        part = _part(change, shard, Shards(shards, wide), kinds)
         if part is change:
             yield shard, row
             continue
@@ -65,7 +74,7 @@ def route(
         yield shard, replace(row, payload=payload)
 
 
-def _part(change: Change, shard: int, shards: int) -> Change:
+def _part(change: Change, shard: int, shards: Shards, kinds: dict[str, type[Query]]) -> Change:
     match change:
         case Register():
             keep = (_is_here(query, shard, shards) for query in change.queries)
@@ -73,23 +82,54 @@ def _part(change: Change, shard: int, shards: int) -> Change:
                 tuple(query for query, kept in zip(change.queries, keep, strict=True) if kept)
             )
         case RegisterBlocks():
-            parts = (_rows_here(block, shard, shards) for block in change.blocks)
+            parts = (
+                _rows_here(block, shard, shards, kinds[block.kind].across_keys)
+                for block in change.blocks
+            )
             return RegisterBlocks(tuple(part for part in parts if len(part)))
         case _:
             return change
 
 
-def _is_here(query: Query, shard: int, shards: int) -> bool:
+def _is_here(query: Query, shard: int, shards: Shards) -> bool:
+    if query.key is None and not query.across_keys:
+        return shard < shards.keyed
     if query.key is None:
-        return True
-    return bool(shards_of(pa.array([query.key], type_of_key(query.key)), shards)[0] == shard)
+        return bool(_wide_of(pa.array([query.id]), shards)[0] == shard)
+    key = pa.array([query.key], type_of_key(query.key))
+    return bool(shards_of(key, shards.keyed)[0] == shard)
 
 
-def _rows_here(block: QueryBlock, shard: int, shards: int) -> QueryBlock:
-    if block.keys is None:
-        return block
-    here: Array = np.flatnonzero(shards_of(block.keys, shards) == shard)
+def _rows_here(block: QueryBlock, shard: int, shards: Shards, across_keys: bool) -> QueryBlock:
+    if block.keys is not None:
+        home = shards_of(block.keys, shards.keyed)
+    elif across_keys:
+        home = _wide_of(block.ids, shards)
+    else:
+        return block if shard < shards.keyed else block.slice(0, 0)
+    here: Array = np.flatnonzero(home == shard)
     return block.take(here)
+
+
+def _wide_of(ids: pa.Array, shards: Shards) -> Int32s:
+    """Return the wide shard of queries; the first shard, which has its say, if there is none."""
+    if not shards.wide:
+        return np.zeros(len(ids), np.int32)
+    return shards.keyed + shards_of(ids, shards.wide)
+
+
+def across_keys(change: Change, kinds: dict[str, type[Query]]) -> dict[tuple[str, str], str]:
+    """Return why queries, by kind and id, can't be in a shard that sees some keys only."""
+    found: list[tuple[str, str]] = []
+    if isinstance(change, Register):
+        found = [(q.kind, q.id) for q in change.queries if q.across_keys and q.key is None]
+    elif isinstance(change, RegisterBlocks):
+        for block in change.blocks:
+            if kinds[block.kind].across_keys and block.keys is None:
+                found += [(block.kind, query_id) for query_id in block.ids.to_pylist()]
+    return dict.fromkeys(
+        found, "it looks at all keys together, and this job has no wide shards (wide_shards=1)"
+    )
 
 
 def known_part(change: Change, live: Callable[[pa.Array], Bools]) -> Change:

@@ -33,17 +33,20 @@ _VALUE = StructType([StructField("value", BinaryType(), False)])
 
 
 class _Worker:
-    """What is done once in each Python worker."""
+    """What is done for each Python worker, at the end of its work on a partition."""
 
-    frozen = False
+    rounds = 0
 
     @classmethod
-    def prepare(cls) -> None:
-        # Spark collects garbage after every task: 20 ms over all that the imports made.
-        if not cls.frozen:
+    def rest(cls) -> None:
+        """Take what the imports and the first batches made out of garbage collection.
+
+        Spark collects garbage after every task, which takes 130 ms over all that.
+        """
+        if cls.rounds in (0, 3):
             gc.collect()
             gc.freeze()
-            cls.frozen = True
+        cls.rounds += 1
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,10 @@ class RouteLog:
         for batch in batches:
             for values in batch.to_pylist():
                 row = LogRow(**values)
-                routed = route(row, self.job.stream, self.job.kinds, self.job.shards)
+                job = self.job
+                routed = route(row, job.stream, job.kinds, job.shards, job.wide)
                 yield from (self._packed(shard, part) for shard, part in routed)
+        _Worker.rest()
 
     def _packed(self, shard: int, row: LogRow) -> pa.RecordBatch:
         packed = {
@@ -95,7 +100,9 @@ class PackEvents:
         partition = 0 if task is None else task.partitionId()
         carried = tuple(self.job.carried.names)
         placed = SOURCE in self.names
-        packer = Packer(self.job.stream, self.job.shards, carried, placed=placed)
+        packer = Packer(
+            self.job.stream, self.job.shards, carried, placed=placed, wide=self.job.wide
+        )
         named = (pa.RecordBatch.from_arrays(batch.columns, self.names) for batch in batches)
         seen = set()
         for number, shard, blob in packer.pack(named):
@@ -103,7 +110,7 @@ class PackEvents:
             yield self._packed(shard, partition, number, blob)
         if seen and 0 not in seen:  # it looks whether the checkpoint is that of this job
             yield self._packed(0, partition, 0, b"")
-        _Worker.prepare()
+        _Worker.rest()
 
     def _packed(self, shard: int, partition: int, number: int, blob: bytes) -> pa.RecordBatch:
         packed = {
@@ -168,7 +175,7 @@ class RunShards(StatefulProcessor):
             yield from self._rows(shard, output)
         else:
             check_cells(self._job, shard, self._cells)
-        _Worker.prepare()
+        _Worker.rest()
 
     def _rows(self, shard: int, output: Output) -> Iterator[Row]:
         position, plain = output.position, self._plain
@@ -215,3 +222,4 @@ class UnpackNotices:
             for blob in batch.column("notices"):
                 if blob.is_valid:
                     yield from table_of_bytes(blob.as_py()).to_batches()
+        _Worker.rest()

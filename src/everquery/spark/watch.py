@@ -47,6 +47,7 @@ def watch(
     dead_letters: bool = False,
     max_queries_a_batch: int = MAX_QUERIES,
     place: Sequence[str] = (),
+    wide_shards: int = 1,
 ) -> DataFrame:
     """Return the notices of a registry's standing queries over a streaming DataFrame.
 
@@ -73,6 +74,11 @@ def watch(
         different partitions are taken in this order; without, in that of Spark's partitions. A
         source that may number those otherwise when a batch is done again, as Kafka's does, needs
         it. `everquery.spark.kafka` has the columns, and they are taken without being named.
+    wide_shards : int
+        How many further shards see the events of all keys, for queries that look at all of them
+        together, such as thresholds without key. Without such queries 0 saves sending all events
+        twice; one that comes all the same is then quarantined. Like `shards`, it stays the same
+        for the life of a checkpoint.
 
     Returns
     -------
@@ -94,16 +100,17 @@ def watch(
     finally:
         log.close()
     check_columns(df.schema, stream)
-    shards = _shards(shards, stream)
+    shards = _shards(shards, "shards", stream)
+    wide = _shards(wide_shards, "wide_shards", stream) if stream.key is not None else 0
     _set_up(spark)
     _, time_type = time_types(df.schema, stream)
     _, key_type = key_types(df.schema, stream)
     notices = notice_schema(stream, time_type, key_type)
     carried = _carried(df, carry, notices)
     kinds = {name: kind.spec for name, kind in KINDS.items()}
-    job = Job(stream, kinds, shards, time_type, carried, key_type)
+    job = Job(stream, kinds, shards, time_type, carried, key_type, wide)
     plain = plain_schema(notices, carried)
-    codes = shard_codes(shards)
+    codes = shard_codes(job.units)
     columns = {name: functions.col(quoted(name)) for name in (*stream.columns(), *carry)}
     columns |= _placed(df, place)
     # By numbers: mapInArrow can't handle names with dots or backticks.
@@ -167,9 +174,9 @@ def _placed(df: DataFrame, place: Sequence[str]) -> dict[str, Column]:
     return {SOURCE: hashed, OFFSET: offset.cast("bigint")}
 
 
-def _shards(shards: int, stream: Stream) -> int:
-    if isinstance(shards, bool) or not isinstance(shards, int):
-        raise SparkError(f"shards is {shards!r}; it takes an integer")
+def _shards(shards: int, name: str, stream: Stream) -> int:
+    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 0:
+        raise SparkError(f"{name} is {shards!r}; it takes an integer")
     return 1 if stream.key is None else shards  # without key there is one series, so one shard
 
 

@@ -138,6 +138,7 @@ class Catalog:
         low: Floats,
         high: Floats,
         options: Mapping[str, Bools],
+        numbers: Mapping[str, Int64s],
     ) -> None:
         """Note of queries what their kind is, their options, and their fingerprint."""
         for name, chosen in options.items():
@@ -145,6 +146,8 @@ class Catalog:
         self.kind[slots] = kind
         prints = np.empty(slots.size, np.uint64)
         names = encode(ids)
+        for values in numbers.values():
+            key_hash = key_hash + values.view(np.uint64) * _SEED
         fingerprint(names.data, names.starts, seeds ^ _SEED, key_hash, low, high, prints)
         self.prints[slots] = prints
 

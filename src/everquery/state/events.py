@@ -10,6 +10,7 @@ import pyarrow as pa
 from everquery.columns import exact_floats, is_numeric
 from everquery.errors import InvalidBatchError
 from everquery.index.arrays import Array, Bytes, Floats, Int64s
+from everquery.index.weighed import HEAVIEST
 from everquery.stream import Stream
 
 # Why a row is refused, in the order in which it is looked for.
@@ -208,10 +209,10 @@ def _weight(column: pa.Array, stream: Stream, refused: Bytes) -> Int64s:
         _refuse(refused, np.asarray(column.is_null()), NULL_WEIGHT)
     if pa.types.is_integer(kind):
         numbers = np.asarray(column.fill_null(pa.scalar(1, kind)))
-        good = numbers <= np.iinfo(np.int64).max
+        good = numbers <= HEAVIEST
     else:
         numbers = np.asarray(column.cast(pa.float64()).fill_null(1.0))
-        good = (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**63)
+        good = (numbers == np.floor(numbers)) & (np.abs(numbers) <= HEAVIEST)
     weight = np.where(good, numbers, 0).astype(np.int64)
     _refuse(refused, weight < 1, BAD_WEIGHT)
     return weight

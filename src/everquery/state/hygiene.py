@@ -81,6 +81,8 @@ class Notices(NamedTuple):
     place : int64
         Which event of the timeline, `BEFORE_EVENTS`, or the number of events for the step's end.
     stage : uint8
+    total : int64
+        What the notice tells besides, or 0.
     """
 
     slot: Int64s
@@ -91,6 +93,7 @@ class Notices(NamedTuple):
     values: Floats
     place: Int64s
     stage: Bytes
+    total: Int64s
 
     def first(self, n: int) -> Notices:
         """Return the first so many."""
@@ -126,7 +129,7 @@ def later(time: Any, span: Any, never: Any) -> Any:  # noqa: ANN401 - numbers of
 @part
 def draft(
     slot: int, key: int, code: int, time: Any, seq: int, values: Floats, column: int,  # noqa: ANN401
-    place: int, stage: int, line: Timeline, out: Notices, told: Ranks, n: int,
+    place: int, stage: int, total: int, line: Timeline, out: Notices, told: Ranks, n: int,
 ) -> None:  # fmt: skip
     """Write a notice behind those that are told; it is told if their number grows.
 
@@ -139,6 +142,7 @@ def draft(
     out.seq[n] = seq
     out.place[n] = place
     out.stage[n] = stage
+    out.total[n] = total
     for a in range(values.shape[0]):
         out.values[a, n] = values[a, column]
     told.held[n] = 0
@@ -170,6 +174,7 @@ def tell_or_hold(
         entries.held[entry] += 1
         entries.last[entry] = out.code[n]
         entries.last_seq[entry] = out.seq[n]
+        entries.last_total[entry] = out.total[n]
         for a in range(out.values.shape[0]):
             entries.last_values[a, entry] = out.values[a, n]
         counts[HELD_BACK] += 1
@@ -211,14 +216,15 @@ def catch_up(
         if not closing:
             draft(
                 slot, key, entries.crossing[entry], due, entries.crossing_seq[entry],
-                entries.crossing_values, entry, at, here, line, out, told, n,
+                entries.crossing_values, entry, at, here, int(np.int64(0)), line, out, told, n,
             )  # fmt: skip
             entries.crossing[entry] = NOTHING
             tell_or_hold(entry, line.ranks[0] + at, spans, line, entries, out, counts)
         elif entries.held[entry] > 0:
             draft(
                 slot, key, int(np.int64(spans.throttled[entries.last[entry]])), due,
-                entries.last_seq[entry], entries.last_values, entry, at, here, line, out, told, n,
+                entries.last_seq[entry], entries.last_values, entry, at, here,
+                entries.last_total[entry], line, out, told, n,
             )  # fmt: skip
             told.held[n] = entries.held[entry]
             counts[TOLD] += 1
@@ -336,7 +342,7 @@ def tidy(
                 key, code = int(np.int64(notices.key[i])), int(np.int64(notices.code[i]))
                 draft(
                     slot, key, code, notices.time[i], notices.seq[i], notices.values, i, place,
-                    stage, line, out, told, counts[TOLD],
+                    stage, notices.total[i], line, out, told, counts[TOLD],
                 )  # fmt: skip
                 tell_or_hold(entry, since, spans, line, entries, out, counts)
             if entry >= 0:
@@ -486,6 +492,7 @@ def _room_for(n: int, attributes: int, dtype: Any) -> tuple[Notices, Ranks]:  # 
             np.empty((attributes, n)),
             np.empty(n, np.int64),
             np.empty(n, np.uint8),
+            np.empty(n, np.int64),
         ),
         Ranks(np.empty(n, np.int64), np.empty(n, dtype), np.empty(n, np.int64)),
     )

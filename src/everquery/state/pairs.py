@@ -38,7 +38,7 @@ class Entries(NamedTuple):
     open : uint8, shape (room,)
         1 while a window is open; with its end, and how many notices it holds back.
     last : int64, shape (room,)
-        The code of the last notice that is held back; with its `seq` and values.
+        The code of the last notice that is held back; with its `seq`, values and total.
     crossed_at, opened_at : int64, shape (room,)
         From which event on the deadline may be reached, counted over all batches.
     """
@@ -57,6 +57,7 @@ class Entries(NamedTuple):
     last_seq: Int64s
     last_values: Floats
     opened_at: Int64s
+    last_total: Int64s
 
 
 TIMES = ("soonest", "deadline", "closes")
@@ -223,7 +224,7 @@ class PairTable:
         self.set_time_type(arrays["pairs.soonest"].dtype)
         self.make_room(pairs.size)
         for name, column in self.entries._asdict().items():
-            if name not in PLACES:
+            if f"pairs.{name}" in arrays:  # older snapshots have no totals
                 column[..., : pairs.size] = arrays[f"pairs.{name}"]
         self.counts[USED] = pairs.size
         refill_pairs(self.table, self.entries.pair, pairs.size)

@@ -24,6 +24,8 @@ def notices_of(table: pa.Table, stream: Stream) -> list[Notice]:
             time=row["time"],
             values=tuple(row[name] for name in stream.attributes),
             held_back=row["held_back"],
+            total=row["total"],
+            rounds=row["rounds"],
         )
         for row in table.to_pylist()
     ]

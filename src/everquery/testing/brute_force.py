@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from everquery.queries import Border, Interval, Query, Range
+from everquery.queries import Border, Interval, Query, Range, Threshold
 from everquery.stream import Stream
 
 Event = Mapping[str, Any]
@@ -34,6 +34,8 @@ class Notice:
     time: Any
     values: tuple[float | None, ...]
     held_back: int | None = None
+    total: int | None = None
+    rounds: int | None = None
 
 
 @dataclass
@@ -62,6 +64,7 @@ class _Standing:
     end: Any = None
     pending: dict[Any, tuple[Any, Notice]] = field(default_factory=dict)
     windows: dict[Any, _Window] = field(default_factory=dict)
+    weight_seen: int = 0
 
     def sees(self, moment: Any) -> bool:  # noqa: ANN401 - a number, or None without time
         """Tell whether the query still lives then."""
@@ -221,9 +224,10 @@ class BruteForce:
         values = tuple(float(event[name]) for name in self.stream.attributes)
         before = series.values if series.in_sight else None
         series.seq, series.time, series.values, series.in_sight = series.seq + 1, time, values, True
-        for standing in self._queries.values():
+        weight = 1 if self.stream.weight is None else int(event[self.stream.weight])
+        for standing in list(self._queries.values()):
             if not standing.paused and standing.sees(moment):
-                yield from self._answer(standing, key, series, before)
+                yield from self._answer(standing, key, series, before, weight)
 
     def _answer(
         self,
@@ -231,6 +235,7 @@ class BruteForce:
         key: object,
         series: _Series,
         before: tuple[float, ...] | None,
+        weight: int,
     ) -> Iterator[Notice]:
         query = standing.query
         inside = self._inside(query, key, series.values)
@@ -244,6 +249,24 @@ class BruteForce:
                 event = "enter" if inside else "leave"
                 notice = self._notice(query, event, key, series, None)
                 yield from self._happen(standing, notice)
+        elif isinstance(query, Threshold) and inside:
+            standing.weight_seen += 1 if query.count else weight
+            if standing.weight_seen >= query.total:
+                yield from self._fire(standing, query, key, series)
+
+    def _fire(
+        self, standing: _Standing, query: Threshold, key: object, series: _Series
+    ) -> Iterator[Notice]:
+        seen, standing.weight_seen = standing.weight_seen, 0
+        notice = self._notice(query, "fire", key, series, None)
+        notice = replace(notice, total=seen, rounds=seen // query.total)
+        yield from self._happen(standing, notice)
+        if not query.repeat:
+            del self._queries[query.id]
+
+    def progress(self, query_id: str) -> int:
+        """Return how much weight a threshold query has seen."""
+        return self._queries[query_id].weight_seen
 
     def _end_of_step(self, *, silent: bool = True) -> Iterator[Notice]:
         if self._newest is None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from everquery.errors import InvalidQueryError
-from everquery.queries import Border, Interval, Query, Range
+from everquery.queries import Border, Interval, Query, Range, Threshold
 from everquery.queries.interval import Closed
 from everquery.stream import Stream
 
@@ -25,18 +25,23 @@ VALUES = (-math.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 2.5, 3.0, 1e308, math.in
 def streams() -> st.SearchStrategy[Stream]:
     """Return streams with and without key, time, grace and expiry, over one or two attributes."""
 
-    def build(keyed: bool, timed: bool, grace: int | None, expiry: int | None, n: int) -> Stream:
+    def build(
+        keyed: bool, timed: bool, grace: int | None, expiry: int | None, n: int, weighed: bool
+    ) -> Stream:
         return Stream(
             "s",
             key="k" if keyed else None,
             time="t" if timed else None,
             attributes=["x", "y"][:n],
+            weight="w" if weighed else None,
             grace=grace if timed else None,
             expire_after=expiry if timed else None,
         )
 
     spans = st.none() | st.integers(1, 6)
-    return st.builds(build, st.booleans(), st.booleans(), spans, spans, st.integers(1, 2))
+    return st.builds(
+        build, st.booleans(), st.booleans(), spans, spans, st.integers(1, 2), st.booleans()
+    )
 
 
 @st.composite
@@ -67,6 +72,11 @@ def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrate
         return st.builds(Border, st.just(query_id), box, key=key, silent=silent, emit=emit, **spans)
     if kind is Range:
         return st.builds(Range, st.just(query_id), box, key=key, **spans)
+    if kind is Threshold:
+        return st.builds(
+            Threshold, st.just(query_id), box, key=key, total=st.integers(1, 12),
+            repeat=st.booleans(), count=st.booleans(), **spans,
+        )  # fmt: skip
     raise NotImplementedError(f"say here how to draw a {kind.__name__}")
 
 
@@ -85,6 +95,8 @@ def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[
         columns["t"] = st.integers(0, 3 if in_order else 20)
     for name in stream.attributes:
         columns[name] = st.sampled_from([*VALUES, *VALUES[1:-1], None, math.nan])
+    if stream.weight:
+        columns["w"] = st.sampled_from([1, 1, 2, 3, 5, 40, 0, None])
     row = st.fixed_dictionaries(columns)
     drawn = st.lists(row, max_size=30) | st.lists(row, min_size=12, max_size=30)
     return drawn.map(_add_up_times) if stream.time and in_order else drawn
@@ -106,6 +118,8 @@ def as_batch(rows: list[dict[str, Any]], stream: Stream) -> pa.Table:
     if stream.time:
         fields.append(("t", pa.int64()))
     fields.extend((name, pa.float64()) for name in stream.attributes)
+    if stream.weight:
+        fields.append(("w", pa.int64()))
     return pa.Table.from_pylist(rows, pa.schema(fields))
 
 

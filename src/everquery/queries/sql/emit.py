@@ -20,6 +20,8 @@ from everquery.queries.spec import LONGEST_ID, Query, bad_text
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.literals import print_span
 from everquery.queries.sql.quotes import print_name, print_string
+from everquery.queries.threshold import Threshold, bad_total
+from everquery.stream import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +34,27 @@ class EmitClause:
     words : tuple of str
         What may come first; no two kinds share one.
     read : function
-        Takes the cursor, at the first word; returns fields of the spec.
+        Takes the cursor, at the first word, and the stream; returns fields of the spec.
     write : function
-        Takes a query; returns the clause without ``EMIT``.
+        Takes a query and its stream; returns the clause without ``EMIT``.
     """
 
     spec: type[Query]
     words: tuple[str, ...]
-    read: Callable[[Cursor], dict[str, Any]]
-    write: Callable[[Any], str]
+    read: Callable[[Cursor, Stream], dict[str, Any]]
+    write: Callable[[Any, Stream], str]
 
 
-def _read_matches(cursor: Cursor) -> dict[str, Any]:
+def _read_matches(cursor: Cursor, _stream: Stream) -> dict[str, Any]:
     cursor.expect("MATCHES")
     return {}
 
 
-def _write_matches(_query: Range) -> str:
+def _write_matches(_query: Range, _stream: Stream) -> str:
     return "MATCHES"
 
 
-def _read_crossings(cursor: Cursor) -> dict[str, Any]:
+def _read_crossings(cursor: Cursor, _stream: Stream) -> dict[str, Any]:
     """Read ``ENTER``, ``LEAVE``, or both in any order."""
     first = cursor.choose(("ENTER", "LEAVE"))
     if cursor.accept(","):
@@ -61,13 +63,47 @@ def _read_crossings(cursor: Cursor) -> dict[str, Any]:
     return {"emit": (first.lower(),)}
 
 
-def _write_crossings(query: Border) -> str:
+def _write_crossings(query: Border, _stream: Stream) -> str:
     return ", ".join(query.emit).upper()
+
+
+def _read_total(cursor: Cursor, stream: Stream) -> dict[str, Any]:
+    """Read ``ONCE WHEN SUM(weight) >= n``, or ``EACH``, or ``COUNT(*)``."""
+    fields: dict[str, Any] = {"repeat": cursor.choose(("ONCE", "EACH")) == "EACH"}
+    cursor.expect("WHEN")
+    place = cursor.token
+    if cursor.choose(("SUM", "COUNT")) == "COUNT":
+        cursor.expect("(", "*", ")")
+        fields["count"] = True
+    elif stream.weight is None:
+        cursor.fail(f"stream {stream.name!r} has no weight to add up; write COUNT(*)", place)
+    else:
+        cursor.expect("(")
+        column = cursor.token
+        if cursor.name("the stream's weight") != stream.weight:
+            cursor.fail(f"SUM adds up the stream's weight, {stream.weight!r}", column)
+        cursor.expect(")")
+    if not cursor.accept(">="):
+        cursor.fail_expected([">="])
+    place = cursor.token
+    total = cursor.value() if cursor.at_value() else None
+    reason = bad_total(int(total) if isinstance(total, float) and total.is_integer() else total)
+    if total is None or reason is not None:
+        cursor.fail(f"expected the total, a whole number of 1 or more, found {place}", place)
+    return {**fields, "total": int(total)}
+
+
+def _write_total(query: Threshold, stream: Stream) -> str:
+    when = "EACH" if query.repeat else "ONCE"
+    counting = query.count or stream.weight is None
+    summed = "COUNT(*)" if counting else f"SUM({print_name(str(stream.weight))})"
+    return f"{when} WHEN {summed} >= {query.total}"
 
 
 CLAUSES: tuple[EmitClause, ...] = (
     EmitClause(Range, ("MATCHES",), _read_matches, _write_matches),
     EmitClause(Border, ("ENTER", "LEAVE"), _read_crossings, _write_crossings),
+    EmitClause(Threshold, ("ONCE", "EACH"), _read_total, _write_total),
 )
 BY_WORD = {word: clause for clause in CLAUSES for word in clause.words}
 BY_KIND = {clause.spec.kind: clause for clause in CLAUSES}
@@ -133,17 +169,18 @@ OPTIONS = {
 
 def options_of(spec: type[Query]) -> dict[str, Option]:
     """Return what ``WITH`` may set on this spec."""
-    known = OPTIONS | dict.fromkeys(spec.options, FLAG)
+    flags = () if spec is Threshold else spec.options  # its options are words of the clause
+    known = OPTIONS | dict.fromkeys(flags, FLAG)
     return {name: each for name, each in known.items() if name in spec.__dataclass_fields__}
 
 
-def read_emit(cursor: Cursor) -> tuple[type[Query], dict[str, Any]]:
+def read_emit(cursor: Cursor, stream: Stream) -> tuple[type[Query], dict[str, Any]]:
     """Read from ``EMIT`` to the statement's end; return the spec and its fields."""
     cursor.expect("EMIT")
     clause = BY_WORD.get(cursor.token.word)
     if clause is None:
         cursor.fail_expected(list(BY_WORD))
-    fields = clause.read(cursor)
+    fields = clause.read(cursor, stream)
     if cursor.accept("WITH"):
         _read_with(cursor, clause.spec, fields)
     return clause.spec, fields
@@ -170,7 +207,7 @@ def _read_with(cursor: Cursor, spec: type[Query], fields: dict[str, Any]) -> Non
         cursor.fail_expected([",", ")"])
 
 
-def print_emit(query: Query) -> str:
+def print_emit(query: Query, stream: Stream) -> str:
     """Return a query's ``EMIT`` and ``WITH``."""
     clause = BY_KIND[query.kind]
     options = [
@@ -178,4 +215,6 @@ def print_emit(query: Query) -> str:
         for name, option in options_of(clause.spec).items()
         if getattr(query, name) != clause.spec.__dataclass_fields__[name].default
     ]
-    return f"EMIT {clause.write(query)}" + (f" WITH ({', '.join(options)})" if options else "")
+    return f"EMIT {clause.write(query, stream)}" + (
+        f" WITH ({', '.join(options)})" if options else ""
+    )

@@ -40,7 +40,7 @@ def print_query(query: Query, stream: Stream) -> str:
     return (
         f"CREATE STANDING QUERY {print_name(query.id)} AS\n"
         f"SELECT * FROM {print_name(stream.name)}{where}\n"
-        f"{print_emit(query)};"
+        f"{print_emit(query, stream)};"
     )
 
 

@@ -155,7 +155,7 @@ class _Reader:
                 cursor.fail_expected(["AND", "EMIT"])
         elif cursor.token.word != "EMIT":
             cursor.fail_expected(["WHERE", "EMIT"])
-        spec, fields = read_emit(cursor)
+        spec, fields = read_emit(cursor, stream)
         try:
             return CreateQuery(stream.name, spec(query_id, box, key=key, **fields))
         except InvalidQueryError as error:

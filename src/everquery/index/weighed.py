@@ -1,0 +1,153 @@
+"""What the structures of the kind `threshold` share: weighed events, what rows lack, fires."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from everquery.index.arrays import Bytes, Floats, Int32s, Int64s
+from everquery.index.jit import kernel, part
+from everquery.index.rows import NO_KEY
+
+NEVER = int(np.iinfo(np.int64).max)
+"""What a row lacks that can't fire: one that has fired, is paused or was dropped."""
+HEAVIEST = 1 << 62
+"""The most that one event may weigh, and that events which are counted together may."""
+SMALL_LANE = 256  # events that are cheaper to scan than to put into a structure
+FIRE_WORDS = 3
+
+
+class Lefts(NamedTuple):
+    """How far rows are.
+
+    Attributes
+    ----------
+    left : int64, a row
+        The weight until it fires, or `NEVER`.
+    total : int64, a row
+        Where it starts, and with `repeats` starts again.
+    repeats : uint8, a row
+    settled : uint8, a lane
+        0 while weight has been added up that the lane's rows have not been told of.
+    """
+
+    left: Int64s
+    total: Int64s
+    repeats: Bytes
+    settled: Bytes
+
+    @classmethod
+    def none(cls, rows: int, lanes: int) -> Lefts:
+        """Return rows that can't fire."""
+        return cls(
+            np.full(rows, NEVER),
+            np.full(rows, NEVER),
+            np.zeros(rows, np.uint8),
+            np.ones(lanes, np.uint8),
+        )
+
+
+@part
+def saturated(total: int, rest: int) -> int:
+    """Return the weight that a row has seen with so much left, which is 0 or less."""
+    return total - rest if total <= NEVER + rest else NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedEvents:
+    """Events by key, or all of them together, each key's in order.
+
+    Attributes
+    ----------
+    key : int32, shape (groups,)
+    start : int64, shape (groups + 1,)
+    position : int64, shape (n,)
+    values : float64, shape (attributes, n)
+    weight : int64, shape (n,)
+    """
+
+    key: Int32s
+    start: Int64s
+    position: Int64s
+    values: Floats
+    weight: Int64s
+
+
+class Fires(NamedTuple):
+    """Which rows fired at which events, in no order.
+
+    Attributes
+    ----------
+    event : int64
+        The place among the events.
+    row : int64
+    seen : int64
+        The weight that the row had seen then, since it began.
+    """
+
+    event: Int64s
+    row: Int64s
+    seen: Int64s
+
+    @classmethod
+    def of_words(cls, words: Int64s, n: int) -> Fires:
+        """Return the first fires of a kernel's output."""
+        event, row, seen = words[: FIRE_WORDS * n].reshape(-1, FIRE_WORDS).T
+        return cls(event, row, seen)
+
+
+@kernel
+def order_by_position(position: Int64s, rows: int, order: Int64s) -> int:
+    """List the grouped events by the row of their position; return how many there are."""
+    at = np.full(rows, -1, np.int64)
+    for i in range(position.size):
+        at[position[i] >> 1] = i
+    n = 0
+    for row in range(rows):
+        if at[row] >= 0:
+            order[n] = at[row]
+            n += 1
+    return n
+
+
+def in_arrival_order(events: WeighedEvents) -> WeighedEvents:
+    """Return the events of all keys together, in the order of the batch."""
+    n = events.position.size
+    order = np.empty(n, np.int64)
+    rows = int(events.position.max(initial=-1) >> 1) + 1
+    order_by_position(events.position, rows, order)
+    return WeighedEvents(
+        np.full(1, NO_KEY, np.int32),
+        np.array([0, n], np.int64),
+        events.position[order],
+        np.ascontiguousarray(events.values[:, order]),
+        events.weight[order],
+    )
+
+
+def light_parts(events: WeighedEvents) -> list[WeighedEvents]:
+    """Return events in parts that can be counted together: of no more than `HEAVIEST` in all."""
+    if not events.weight.size or events.weight.sum(dtype=np.float64) < HEAVIEST / 2:
+        return [events]
+    order = np.argsort(events.position, kind="stable")
+    part = np.zeros(order.size, np.int64)
+    number, together = 0, 0
+    for event in order.tolist():
+        together += int(events.weight[event])
+        if together > HEAVIEST:
+            number, together = number + 1, int(events.weight[event])
+        part[event] = number
+    return [part_of(events, np.flatnonzero(part == each)) for each in range(number + 1)]
+
+
+def part_of(events: WeighedEvents, picked: Int64s) -> WeighedEvents:
+    """Return some of the events, by key as before."""
+    return WeighedEvents(
+        events.key,
+        np.searchsorted(picked, events.start),
+        events.position[picked],
+        np.ascontiguousarray(events.values[:, picked]),
+        events.weight[picked],
+    )
