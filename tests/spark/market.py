@@ -15,9 +15,17 @@ import everquery as eq
 from tests.servers.ports import end_with_parent
 
 # With everything that a shard has to remember: positions, times, held events and silent keys.
-STREAM = eq.Stream("s", key="k", time="t", attributes=["x", "y"], grace=6, expire_after=120)
+STREAM = eq.Stream(
+    "s", key="k", time="t", attributes=["x", "y"], weight="w", grace=6, expire_after=120
+)
 SCHEMA = pa.schema(
-    [("k", pa.string()), ("t", pa.int64()), ("x", pa.float64()), ("y", pa.float64())]
+    [
+        ("k", pa.string()),
+        ("t", pa.int64()),
+        ("x", pa.float64()),
+        ("y", pa.float64()),
+        ("w", pa.int64()),
+    ]
 )
 KEYS, EVENTS = 40, 400
 
@@ -34,14 +42,15 @@ def events(number: int) -> pa.Table:
             "t": time - late,
             "x": pa.array(rng.integers(0, 25, EVENTS).astype(float), mask=refused),
             "y": rng.integers(0, 25, EVENTS).astype(float),
+            "w": rng.integers(1, 20, EVENTS),
         },
         schema=SCHEMA,
     )
 
 
-def query(number: int) -> eq.Border | eq.Range:
+def query(number: int) -> eq.Query:
     rng = np.random.default_rng([2, number])
-    spec = eq.Border if rng.random() < 0.7 else eq.Range
+    spec = [eq.Border, eq.Range, eq.Threshold][rng.choice(3, p=[0.5, 0.2, 0.3])]
     box = {}
     for name in ("x", "y"):
         if rng.random() < 0.7:
@@ -52,6 +61,9 @@ def query(number: int) -> eq.Border | eq.Range:
     for name, longest in spans.items():
         if rng.random() < 0.25:
             options[name] = int(rng.integers(1, longest))
+    if spec is eq.Threshold:
+        options["total"] = int(rng.choice([5, 50, 500 if options["key"] else 5_000]))
+        options["repeat"] = bool(rng.random() < 0.8)
     return spec(f"q{number}", box, **options)
 
 
