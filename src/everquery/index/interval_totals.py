@@ -28,6 +28,7 @@ from everquery.index.jit import kernel
 from everquery.index.kind import Explained
 from everquery.index.rows import Rows
 from everquery.index.weighed import (
+    ENDLESS,
     FIRE_WORDS,
     NEVER,
     SMALL_LANE,
@@ -152,7 +153,7 @@ def count_intervals(
             weighs += weight[i]
         base = rank_start[lane]
         rank_of_lane(values, begin, end, lane, grid, bounds, ranks)
-        lowest = NEVER
+        lowest = ENDLESS
         if weighs >= slack[lane]:
             looked += row_start[lane + 1] - row_start[lane]
         if weighs >= slack[lane] and end - begin <= FEW_EVENTS and lefts.settled[lane]:
@@ -172,8 +173,8 @@ def count_intervals(
                         row, begin, end, lefts.left[row], ranks, weight, intervals, lefts, out,
                         fires,
                     )  # fmt: skip
-                    rest = lefts.left[row]
-                lowest = min(lowest, rest)
+                if lefts.left[row] != NEVER:
+                    lowest = min(lowest, lefts.left[row])
             slack[lane] = lowest
             continue
         for i in range(begin, end):
@@ -218,7 +219,8 @@ def count_intervals(
             out, fires = walk_events(
                 row, begin, end, rest, ranks, weight, intervals, lefts, out, fires
             )
-            lowest = min(lowest, lefts.left[row])
+            if lefts.left[row] != NEVER:
+                lowest = min(lowest, lefts.left[row])
         slack[lane] = lowest
     return out, fires, hard, left_over, looked
 
@@ -229,7 +231,7 @@ def pass_rows(
     sums: Int64s, lefts: Lefts, out: Int64s, n: int,
 ) -> tuple[Int64s, int, int]:  # fmt: skip
     """Do what `walk_events` does, by `first_passage`; also return the least that a row lacks."""
-    lowest = NEVER
+    lowest = ENDLESS
     for k in range(rows.size):
         row = rows[k]
         begin, end = runs[0][k], runs[1][k]

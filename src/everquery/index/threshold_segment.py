@@ -20,7 +20,7 @@ from everquery.index.distributed_tracking import Tracking
 from everquery.index.interval_totals import IntervalTotals
 from everquery.index.kind import Explained
 from everquery.index.rows import Rows
-from everquery.index.weighed import HEAVIEST, NEVER, Fires, Lefts, WeighedEvents
+from everquery.index.weighed import ENDLESS, HEAVIEST, NEVER, Fires, Lefts, WeighedEvents
 
 Totals = IntervalTotals | BoxTotals
 
@@ -160,7 +160,8 @@ class ThresholdSegment:
 
     def expect(self) -> None:
         """Take note of what every row lacks, after it was set from outside."""
-        self.totals.expect(np.minimum.reduceat(self.lefts.left, self.totals.row_start[:-1]))
+        left = np.where(self.lefts.left == NEVER, ENDLESS, self.lefts.left)
+        self.totals.expect(np.minimum.reduceat(left, self.totals.row_start[:-1]))
 
     def explain(self, row: int) -> Explained:
         """Return how a row's total is found, and what that costs."""

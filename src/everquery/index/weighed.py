@@ -11,8 +11,10 @@ from everquery.index.arrays import Bytes, Floats, Int32s, Int64s
 from everquery.index.jit import kernel, part
 from everquery.index.rows import NO_KEY
 
-NEVER = int(np.iinfo(np.int64).max)
-"""What a row lacks that can't fire: one that has fired, is paused or was dropped."""
+NEVER = 0
+"""What a row is said to lack that can't fire: one that has fired, is paused or was dropped."""
+ENDLESS = int(np.iinfo(np.int64).max)
+"""More weight than any row lacks, or as much."""
 HEAVIEST = 1 << 62
 """The most that one event may weigh, and that events which are counted together may."""
 SMALL_LANE = 256  # events that are cheaper to scan than to put into a structure
@@ -42,8 +44,8 @@ class Lefts(NamedTuple):
     def none(cls, rows: int, lanes: int) -> Lefts:
         """Return rows that can't fire."""
         return cls(
-            np.full(rows, NEVER),
-            np.full(rows, NEVER),
+            np.full(rows, NEVER, np.int64),
+            np.full(rows, ENDLESS),
             np.zeros(rows, np.uint8),
             np.ones(lanes, np.uint8),
         )
@@ -52,7 +54,7 @@ class Lefts(NamedTuple):
 @part
 def saturated(total: int, rest: int) -> int:
     """Return the weight that a row has seen with so much left, which is 0 or less."""
-    return total - rest if total <= NEVER + rest else NEVER
+    return total - rest if total <= ENDLESS + rest else ENDLESS
 
 
 @dataclass(frozen=True, slots=True)
