@@ -8,14 +8,21 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import everquery as eq
 
 # Without time: the files come again and again, and time would run backwards.
 STREAM = eq.Stream("trades", key="symbol", attributes=["price"])
+WEIGHED = eq.Stream("sales", key="symbol", attributes=["price"], weight="shares")
 COUNT = StructType([StructField("count", LongType())])
+NOTICE = StructType(
+    [StructField(name, StringType()) for name in ("query_id", "kind", "event", "key")]
+    + [StructField("seq", LongType()), StructField("price", DoubleType())]
+)
+_NOTICE_ARROW = to_arrow_schema(NOTICE)
 _engines: dict[str, eq.Engine] = {}
 
 
@@ -80,9 +87,10 @@ class _RowByRow(StatefulProcessor):
         told = 0
         for frame in rows:
             batch = pa.Table.from_pandas(frame[["symbol", "price"]], preserve_index=False)
-            told += _engines[self._registry].process(batch).num_rows
+            notices = _engines[self._registry].process(batch).select(NOTICE.names)
+            told += notices.num_rows
+            yield notices.cast(_NOTICE_ARROW).to_pandas()
         self._value.update((told,))
-        yield pd.DataFrame({"count": [told]})
 
     def close(self) -> None:
         pass
@@ -91,7 +99,7 @@ class _RowByRow(StatefulProcessor):
 def row_by_row(df: DataFrame, registry: str) -> DataFrame:
     """Return our logic as a job to which Spark gives every event as a row."""
     frame: DataFrame = _by_shard(df).transformWithStateInPandas(
-        _RowByRow(registry), COUNT, "Append", "None"
+        _RowByRow(registry), NOTICE, "Append", "None"
     )
     return frame
 

@@ -23,13 +23,15 @@ from benchmarks import spark_jobs
 from benchmarks.findings import Figure, Findings, Panel, Table
 from benchmarks.harness import Scale
 from benchmarks.markets import Market
-from benchmarks.spark_jobs import STREAM
+from benchmarks.spark_jobs import STREAM, WEIGHED
 from everquery.spark import local_session, stop_session, watch
 
 NAME = "spark_runtime"
 SCHEMA = "symbol string, price double"
+WEIGHED_SCHEMA = f"{SCHEMA}, shares bigint"
 WARM = 3  # batches of a job that are not counted
 FEW = 20  # events of a small batch
+THRESHOLDS = "1,000,000 thresholds"
 
 
 def run(scale: Scale) -> Findings:
@@ -70,6 +72,7 @@ class Bench:
         few = scale.pick(10_000, 100)
         self.few = self._registry("few", table.slice(0, few))
         # As many notices an event as with few: the others are where no price comes.
+        self.totals = self._registry("totals", _totals(table), kind="threshold")
         self.few_of_many = self._registry(
             "few of many", pa.concat_tables([table.slice(0, few), _far(table.slice(few))])
         )
@@ -78,10 +81,11 @@ class Bench:
         """Stop Spark."""
         stop_session(self.spark)
 
-    def _registry(self, name: str, table: pa.Table) -> str:
+    def _registry(self, name: str, table: pa.Table, *, kind: str = "border") -> str:
         url = f"sqlite:///{self.folder}/{name}.db"
-        with eq.Engine(STREAM, registry=url, lazy=True) as engine:
-            engine.register_table(table, kind="border")
+        stream = STREAM if kind == "border" else WEIGHED
+        with eq.Engine(stream, registry=url, lazy=True) as engine:
+            engine.register_table(table, kind=kind)
         return url
 
     def _write_files(self) -> list[Path]:
@@ -94,12 +98,13 @@ class Bench:
         for number in range(self.scale.pick(12, 4)):
             path = stock / f"{number}.parquet"
             table = pa.Table.from_batches(list(islice(batches, per_file)))
-            table = table.select(["symbol", "price"])
+            shares = np.random.default_rng(number).integers(1, 200, table.num_rows)
+            table = table.select(["symbol", "price"]).append_column("shares", pa.array(shares))
             pq.write_table(table, path, row_group_size=self.rows // 4)
             paths.append(path)
         return paths
 
-    def source(self, triggers: int, *, small: bool = False) -> DataFrame:
+    def source(self, triggers: int, *, small: bool = False, schema: str = SCHEMA) -> DataFrame:
         """Return a stream of two files a trigger; the stock comes again and again."""
         folder = self.folder / f"in{self._jobs}"
         folder.mkdir()
@@ -111,7 +116,7 @@ class Bench:
             else:
                 os.link(self.files[number % len(self.files)], path)
             os.utime(path, (number, number))
-        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 2)
+        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 2)
         return reader.parquet(str(folder))
 
     def job(self, frame: DataFrame, at_end: Callable[[Path], None] | None = None) -> Any:  # noqa: ANN401
@@ -136,28 +141,38 @@ class Bench:
     def rates(self, findings: Findings) -> None:
         """Race the jobs over the same files."""
         triggers = self.scale.pick(12, 4)
+        # All queries have keys: no wide shards.
         jobs: dict[str, tuple[int, Callable[[DataFrame], DataFrame]]] = {
             "no-op": (triggers, spark_jobs.no_op),
             "1,000,000 queries": (triggers, self._watch(self.many)),
+            "the same with a wide shard": (
+                self.scale.pick(8, 4), self._watch(self.many, wide_shards=1)
+            ),
             "10,000 queries": (triggers, self._watch(self.few)),
             "the same and 990,000 that are far": (triggers, self._watch(self.few_of_many)),
             "a row an event": (
                 self.scale.pick(5, 4), lambda df: spark_jobs.row_by_row(df, self.many)
             ),
+            "no-op, with weights": (triggers, spark_jobs.no_op),
+            THRESHOLDS: (triggers, self._watch(self.totals, WEIGHED)),
         }  # fmt: skip
         found: dict[str, list[float]] = {name: [] for name in jobs}
         told: dict[str, float | None] = {}
         for _ in range(self.scale.pick(2, 1)):
             for name, (count, make) in jobs.items():
-                progress = self.job(make(self.source(count)))
+                weighed = name in (THRESHOLDS, "no-op, with weights")
+                schema = WEIGHED_SCHEMA if weighed else SCHEMA
+                progress = self.job(make(self.source(count, schema=schema)))
                 found[name].append(_rate(progress))
                 told[name] = _told(progress)
         best = {name: max(rates) for name, rates in found.items()}
         best["range join"] = self._join()
         self._say_rates(findings, best, told)
 
-    def _watch(self, registry: str) -> Callable[[DataFrame], DataFrame]:
-        return lambda df: watch(df, STREAM, registry=registry)
+    def _watch(
+        self, registry: str, stream: eq.Stream = STREAM, *, wide_shards: int = 0
+    ) -> Callable[[DataFrame], DataFrame]:
+        return lambda df: watch(df, stream, registry=registry, wide_shards=wide_shards)
 
     def _join(self) -> float:
         """Return the rate of a range join with all queries, over what it can finish."""
@@ -180,6 +195,11 @@ class Bench:
         findings.at_least(
             "Spark, from 10,000 to 1,000,000 queries with as many notices: rate",
             best["the same and 990,000 that are far"] / best["10,000 queries"], 0.8, "",
+        )  # fmt: skip
+        weighed = best["no-op, with weights"]
+        findings.at_least(
+            "Spark, 1,000,000 key-filtered thresholds: rate against a no-op `mapInArrow`",
+            best[THRESHOLDS] / weighed, 0.5, "",
         )  # fmt: skip
         rows: list[list[str | float | None]] = [
             [job, rate, rate / base, told.get(job)] for job, rate in best.items()
@@ -316,6 +336,22 @@ class Bench:
                 log_x=False,
             )
         )
+
+
+def _totals(table: pa.Table) -> pa.Table:
+    """Return thresholds of a tenth of the prices each, that need a few triggers to many."""
+    rng = np.random.default_rng(7)
+    low, high = pc.min(table["price_lo"]).as_py(), pc.max(table["price_hi"]).as_py()
+    begin = rng.uniform(low, low + 0.9 * (high - low), table.num_rows)
+    return pa.table(
+        {
+            "id": table["id"],
+            "key": table["key"],
+            "price_lo": begin,
+            "price_hi": begin + 0.1 * (high - low),
+            "total": rng.integers(100_000, 10_000_000, table.num_rows),
+        }
+    )
 
 
 def _far(table: pa.Table) -> pa.Table:

@@ -1,6 +1,7 @@
 """One batch of one shard: carried columns, dead letters, quarantine, and lasting state."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +106,90 @@ def test_carried_columns_of_a_stream_without_key():
     )
     assert told(output) == [("low", "match", 0), ("low", "match", 2)]
     assert output.carried["venue"].to_pylist() == ["a", "c"]
+
+
+class TestCounts:
+    """How far thresholds are, in the cells."""
+
+    ROWS = ([("IBM", i, float(i % 10), "x") for i in range(40)], [("IBM", 50, 1.0, "x")])
+
+    def queries(self, n=40, **options):
+        return tuple(
+            eq.Threshold(f"t{i}", {"price": (i % 10, i % 10 + 3)}, total=100 + i, **options)
+            for i in range(n)
+        )
+
+    def lefts(self, shard):
+        here = durable.DurableShard.open(shard.job, 0, shard.cells)
+        slots, left = here.shard.counts()
+        return dict(
+            zip(
+                here.shard.catalog.names.strings().take(slots).to_pylist(),
+                left.tolist(),
+                strict=True,
+            )
+        )
+
+    @pytest.mark.parametrize("keyed", [False, True])
+    def test_rebuilt_counts_are_those_that_were_kept(self, keyed):
+        stream = STREAM if keyed else eq.Stream("trades", time="t", attributes=["price"])
+        shard = OneShard(stream)
+        shard.run(Register(self.queries(key="IBM" if keyed else None)), rows=self.ROWS[0])
+        shard.run(rows=self.ROWS[1])  # changes a few: an entry behind the base
+        kept = self.lefts(shard)
+        assert len(kept) == 40
+        assert len(set(kept.values())) > 20
+        forget_live()
+        assert self.lefts(shard) == kept
+        shard.run(rows=[("IBM", 60, 2.0, "x")])
+        shard.run(Deregister(pa.array(["t3", "t4"])))  # others have another place now
+        kept = self.lefts(shard)
+        assert len(kept) == 38
+        forget_live()
+        assert self.lefts(shard) == kept
+
+    def test_all_gone_and_some_back(self):
+        shard = OneShard()
+        shard.run(Register(self.queries(2, key="IBM")), rows=self.ROWS[0])
+        shard.run(Deregister(pa.array(["t0", "t1"])))
+        forget_live()
+        assert self.lefts(shard) == {}
+        shard.run(Register(self.queries(1, key="IBM")))
+        forget_live()
+        assert self.lefts(shard) == {"t0": 100}
+
+    def test_without_wide_shards_a_threshold_for_all_keys_is_quarantined(self):
+        shard = OneShard()
+        both = Register(
+            (eq.Threshold("all", {}, total=2), eq.Threshold("ibm", {}, total=2, key="IBM"))
+        )
+        output = shard.run(both, rows=self.ROWS[0])
+        assert list(output.quarantined) == [("threshold", "all")]
+        assert "wide_shards=1" in output.quarantined["threshold", "all"]
+        assert told(output) == [("ibm", "fire", 1)]
+
+    def test_a_wide_shard_tells_of_no_refused_event(self):
+        job = Job(STREAM, SPECS, 1, pa.int64(), wide=1)
+        table = pa.table({"symbol": ["IBM", None, "A"], "t": [1, 2, 3], "price": [1.0] * 3})
+        outputs = {}
+        query = Register((eq.Threshold("all", {}, total=2),))
+        ((operation, count, payload),) = encode_change(query, STREAM)
+        for _, number, blob in Packer(STREAM, 1, wide=1).pack(table.to_batches()):
+            log = [LogRow(0, 0, count, operation, payload)] if number else []
+            given = Input(log, [((0, 0), blob)])
+            outputs[number] = run_batch(job, number, given, MemoryCells())
+        assert [outputs[number].letters.num_rows for number in (0, 1)] == [1, 0]
+        assert [outputs[number].events for number in (0, 1)] == [2, 0]
+        assert outputs[1].notices.select(["key", "seq", "total"]).to_pylist() == [
+            {"key": "A", "seq": 0, "total": 2}
+        ]
+
+    def test_another_number_of_wide_shards_is_refused(self):
+        shard = OneShard()
+        shard.run(rows=self.ROWS[0])
+        shard.job = replace(shard.job, wide=1)
+        with pytest.raises(SnapshotError, match="0 wide shards, and this run has 1"):
+            shard.run(rows=self.ROWS[1])
 
 
 def test_letters_come_once_and_are_counted():

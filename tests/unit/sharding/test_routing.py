@@ -11,7 +11,7 @@ from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.registry.readers import LogRow
 from everquery.sharding.packing import Packer, unpack
-from everquery.sharding.routing import route, shards_of
+from everquery.sharding.routing import queries_of, route, shards_of
 
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x"], weight="w")
 SPECS = {name: kind.spec for name, kind in KINDS.items()}
@@ -56,6 +56,41 @@ def test_each_query_goes_to_the_shard_of_its_key_or_to_all(as_blocks):
         assert all(shards_of(pa.array([f"key{each[1:]}"]), 4)[0] == shard for each in keyed)
         seen += keyed
     assert sorted(seen) == sorted(query.id for query in queries[:-1])
+
+
+@pytest.mark.parametrize("as_blocks", [False, True])
+def test_queries_across_keys_go_to_one_wide_shard(as_blocks):
+    queries = [eq.Threshold(f"t{i}", {"x": (i, i + 1)}, total=5) for i in range(40)]
+    queries += [eq.Threshold("keyed", {}, total=5, key="IBM"), eq.Range("all", {})]
+    change = Register(tuple(queries))
+    if as_blocks:
+        change = RegisterBlocks(blocks_of_queries(queries, STREAM))
+    ((operation, count, payload),) = encode_change(change, STREAM)
+    found = {}
+    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, 3, 2):
+        part = decode_change(row.operation, row.payload, STREAM, SPECS) if row.payload else None
+        found[shard] = {each for _, each in queries_of(part)} if part else set()
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    wide = {f"t{i}" for i in range(40)}
+    assert found[3] | found[4] == wide
+    assert found[3]
+    assert not found[3] & found[4]
+    assert all("all" in found[shard] and not found[shard] & wide for shard in range(3))
+    assert sum("keyed" in found[shard] for shard in range(3)) == 1
+    # Without wide shards the first one gets them, to say that it can't count for them.
+    alone = dict(route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, 3))
+    part = decode_change(alone[0].operation, alone[0].payload, STREAM, SPECS)
+    assert wide <= {each for _, each in queries_of(part)}
+
+
+def test_wide_shards_get_all_events():
+    columns = {"k": ["a", "b", None, "c"], "t": [1, 2, 3, 4], "w": [1, 1, 1, 1]}
+    events = pa.table({**columns, "x": [1.0, 2.0, 3.0, 4.0]})
+    blobs = {shard: blob for _, shard, blob in Packer(STREAM, 3, wide=2).pack(events.to_batches())}
+    assert blobs[3] == blobs[4]
+    arrivals, _ = unpack(blobs[3], STREAM, pa.int64())
+    assert arrivals.key.to_pylist() == ["a", "b", None, "c"]
+    assert arrivals.values.tolist() == [[1.0, 2.0, 3.0, 4.0]]
 
 
 def test_a_shard_without_part_gets_an_empty_payload():
