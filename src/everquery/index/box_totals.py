@@ -25,7 +25,7 @@ from everquery.index.plane_sweep import Edges, sweep
 from everquery.index.rows import Grouped, Rows, Step
 from everquery.index.weighed import FIRE_WORDS, NEVER, Fires, Lefts, WeighedEvents, saturated
 
-SWEPT_ROW_NS, SWEPT_EVENT_NS = 90.0, 150.0
+SWEPT_ROW_NS, SWEPT_EVENT_NS = 50.0, 150.0
 COUNTED_NS = 3.0  # a match, beside what finding it costs
 SCANNED = 1 << 24  # events looked at to find when rows fire, before halving the batch pays
 SMALLEST_HALF = 256  # events
@@ -220,13 +220,27 @@ class BoxTotals:
             _sweep(edges, 2 * begin, 2 * end, values, events.weight, span, self._ranks, self._gain)
             found = spend(begin, end, self._gain, self.rows.slot, flags, self.lefts, firing)
             if found:
-                out, n = self._fire(firing[:found].copy(), values, events.weight, span, out, n)
+                kept = np.zeros(end - begin, np.bool_)
+                kept[firing[:found] - begin] = True
+                some = edges.among(begin, end, kept)
+                rows = firing[:found].copy()
+                out, n = self._fire(rows, some, values, events.weight, span, out, n)
         return Fires.of_words(out, n)
 
     def _fire(
-        self, rows: Int64s, values: Floats, weight: Int64s, span: slice, out: Int64s, n: int
+        self,
+        rows: Int64s,
+        edges: Edges,
+        values: Floats,
+        weight: Int64s,
+        span: slice,
+        out: Int64s,
+        n: int,
     ) -> tuple[Int64s, int]:
-        """Find when rows fire within some events, by halves where there are many."""
+        """Find when rows fire within some events, by halves where there are many.
+
+        `edges` are those of the rows, which are ascending and are numbered from 0 there.
+        """
         size = span.stop - span.start
         if size <= SMALLEST_HALF or rows.size * size <= SCANNED:
             return walk_rows(
@@ -237,15 +251,15 @@ class BoxTotals:
         for half in (slice(span.start, middle), slice(middle, span.stop)):
             if not rows.size:
                 break
-            boxes = self.rows.take(rows)
-            edges = Edges.of(replace(boxes, key=np.zeros_like(boxes.key)))
             gain = np.zeros(rows.size, np.int64)
             ranks = np.empty(2 * rows.size, np.int32)
             _sweep(edges, 0, 2 * rows.size, values, weight, half, ranks, gain)
             fires = gain >= self.lefts.left[rows]
             self.lefts.left[rows[~fires]] -= gain[~fires]
-            out, n = self._fire(rows[fires], values, weight, half, out, n)
-            rows = rows[self.lefts.left[rows] != NEVER]
+            inside = edges.among(0, rows.size, fires)
+            out, n = self._fire(rows[fires], inside, values, weight, half, out, n)
+            alive = self.lefts.left[rows] != NEVER
+            rows, edges = rows[alive], edges.among(0, rows.size, alive)
         return out, n
 
     def settle(self) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.index.arrays import Floats, Int32s, Int64s
+from everquery.index.arrays import Bools, Floats, Int32s, Int64s
 from everquery.index.jit import kernel, part
 from everquery.index.rows import Rows
 
@@ -45,6 +45,26 @@ class Edges(NamedTuple):
             found.append((ends[order], order.astype(np.int32)))
         (first, first_edge), (second, second_edge) = found
         return cls(first, second, first_edge, second_edge)
+
+    def among(self, begin: int, end: int, kept: Bools) -> Edges:
+        """Return the edges of some of the rows of a lane, numbered anew; no sorting is needed.
+
+        Parameters
+        ----------
+        begin, end : int
+            The lane's rows.
+        kept : bool, shape (end - begin,)
+        """
+        place = np.cumsum(kept, dtype=np.int32) - 1
+        found = []
+        for ends, edge in ((self.first, self.first_edge), (self.second, self.second_edge)):
+            here = edge[2 * begin : 2 * end]
+            picked = np.flatnonzero(kept[(here >> 1) - begin])
+            whose = here[picked]
+            number = 2 * place[(whose >> 1) - begin] + (whose & 1)
+            found.append((ends[2 * begin : 2 * end][picked], number))
+        (first, first_edge), (second, second_edge) = found
+        return Edges(first, second, first_edge, second_edge)
 
 
 @part
