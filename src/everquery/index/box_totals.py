@@ -18,12 +18,20 @@ from everquery.index.access_paths import (
     BoxSegment,
     share_of_lane,
 )
-from everquery.index.arrays import LIVE, LIVE_MASK, Bytes, Floats, Int32s, Int64s, grow, total_bytes
+from everquery.index.arrays import LIVE, LIVE_MASK, Bytes, Floats, Int32s, Int64s, total_bytes
 from everquery.index.jit import kernel
 from everquery.index.kind import Explained
 from everquery.index.plane_sweep import Edges, sweep
 from everquery.index.rows import Grouped, Rows, Step
-from everquery.index.weighed import FIRE_WORDS, NEVER, Fires, Lefts, WeighedEvents, saturated
+from everquery.index.weighed import (
+    FIRE_WORDS,
+    NEVER,
+    Fires,
+    Lefts,
+    WeighedEvents,
+    note_fire,
+    saturated,
+)
 
 SWEPT_ROW_NS, SWEPT_EVENT_NS = 50.0, 150.0
 COUNTED_NS = 3.0  # a match, beside what finding it costs
@@ -51,11 +59,8 @@ def count_matches(
             if flags[slot[row]] & LIVE_MASK != LIVE:
                 lefts.left[row] = NEVER
                 continue
-            if FIRE_WORDS * (n + 1) > out.size:
-                out = grow(out)
-            out[FIRE_WORDS * n] = i
-            out[FIRE_WORDS * n + 1] = row
-            out[FIRE_WORDS * n + 2] = saturated(lefts.total[row], rest)
+            seen = saturated(lefts.total[row], rest)
+            out = note_fire(i, row, seen, out, n)
             n += 1
         at = ends[i]
     return out, n
@@ -97,11 +102,8 @@ def walk_rows(
                 continue
             rest -= weight[i]
             if rest <= 0:
-                if FIRE_WORDS * (n + 1) > out.size:
-                    out = grow(out)
-                out[FIRE_WORDS * n] = i
-                out[FIRE_WORDS * n + 1] = row
-                out[FIRE_WORDS * n + 2] = saturated(lefts.total[row], rest)
+                seen = saturated(lefts.total[row], rest)
+                out = note_fire(i, row, seen, out, n)
                 n += 1
                 if not lefts.repeats[row]:
                     rest = NEVER
@@ -285,17 +287,6 @@ class BoxTotals:
         return Explained(
             path, self.rows.shape.attributes, share, share * narrow, lane, len(self.rows)
         )
-
-    def all_rows(self) -> Rows:
-        """Return the rows, for a merge."""
-        return self.rows
-
-    def renumbered(self, slots: Int32s) -> BoxTotals:
-        """Return the same with other slots, given by the present ones."""
-        return replace(self, rows=self.rows.renumbered(slots))
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

@@ -8,7 +8,7 @@ much weight it can take before any of its intervals could fire, and only adds up
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from everquery.index.weighed import (
     Fires,
     Lefts,
     WeighedEvents,
+    note_fire,
     saturated,
 )
 
@@ -82,11 +83,8 @@ def walk_events(
         if first <= ranks[i] < last:
             rest -= weight[i]
             if rest <= 0:
-                if FIRE_WORDS * (n + 1) > out.size:
-                    out = grow(out)
-                out[FIRE_WORDS * n] = i
-                out[FIRE_WORDS * n + 1] = row
-                out[FIRE_WORDS * n + 2] = saturated(lefts.total[row], rest)
+                seen = saturated(lefts.total[row], rest)
+                out = note_fire(i, row, seen, out, n)
                 n += 1
                 if not lefts.repeats[row]:
                     lefts.left[row] = NEVER
@@ -242,11 +240,8 @@ def pass_rows(
             event = first_reaching(begin, end, spent + rest, zeros, sums)
             until = weight_until(begin, end, event, zeros, sums)
             rest -= until - spent
-            if FIRE_WORDS * (n + 1) > out.size:
-                out = grow(out)
-            out[FIRE_WORDS * n] = first_event + event
-            out[FIRE_WORDS * n + 1] = row
-            out[FIRE_WORDS * n + 2] = saturated(lefts.total[row], rest)
+            seen = saturated(lefts.total[row], rest)
+            out = note_fire(first_event + event, row, seen, out, n)
             n += 1
             spent = until
             if not lefts.repeats[row]:
@@ -412,17 +407,6 @@ class IntervalTotals:
         share = float(self.intervals[1][row] - self.intervals[0][row]) / ranks
         path = f"prefix sums over {ranks:,} ends, once {self.slack[lane]:,} more has come"
         return Explained(path, self.rows.shape.attributes, share, 0.0, size, len(self.rows))
-
-    def all_rows(self) -> Rows:
-        """Return the rows, for a merge."""
-        return self.rows
-
-    def renumbered(self, slots: Int32s) -> IntervalTotals:
-        """Return the same with other slots, given by the present ones."""
-        return replace(self, rows=self.rows.renumbered(slots))
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

@@ -177,14 +177,14 @@ class ThresholdSegment:
 
     def all_rows(self) -> Rows:
         """Return the rows, for a merge."""
-        return self.totals.rows
+        return self.rows
 
     def renumbered(self, slots: Int32s) -> ThresholdSegment:
         """Return the same with other slots, given by the present ones."""
-        return replace(self, totals=self.totals.renumbered(slots))
+        return replace(self, totals=replace(self.totals, rows=self.rows.renumbered(slots)))
 
     def __len__(self) -> int:
-        return len(self.totals)
+        return len(self.rows)
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.index.arrays import Bytes, Floats, Int32s, Int64s
+from everquery.index.arrays import Bytes, Floats, Int32s, Int64s, grow
 from everquery.index.jit import kernel, part
 from everquery.index.rows import NO_KEY
 
@@ -55,6 +55,17 @@ class Lefts(NamedTuple):
 def saturated(total: int, rest: int) -> int:
     """Return the weight that a row has seen with so much left, which is 0 or less."""
     return total - rest if total <= ENDLESS + rest else ENDLESS
+
+
+@part
+def note_fire(event: int, row: int, seen: int, out: Int64s, n: int) -> Int64s:
+    """Write a fire behind `n` others; return `out` or a larger copy."""
+    if FIRE_WORDS * (n + 1) > out.size:
+        out = grow(out)
+    out[FIRE_WORDS * n] = event
+    out[FIRE_WORDS * n + 1] = row
+    out[FIRE_WORDS * n + 2] = seen
+    return out
 
 
 @dataclass(frozen=True, slots=True)
