@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.kinds import KINDS
-from everquery.queries import Border, Query, Range
+from everquery.queries import Border, Query, Range, Threshold
 from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.readers import LogRow
@@ -38,8 +38,9 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
     time_type : the Arrow type of its times; null without
     """
     shards = 1 if stream.key is None else 2
-    job = Job(stream, {name: kind.spec for name, kind in KINDS.items()}, shards, time_type)
-    cells = [MemoryCells() for _ in range(shards)]
+    kinds = {name: kind.spec for name, kind in KINDS.items()}
+    job = Job(stream, kinds, shards, time_type, wide=0 if stream.key is None else 1)
+    cells = [MemoryCells() for _ in range(job.units)]
     position = 0
     for number in range(ROUNDS):
         log = []
@@ -53,8 +54,10 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
 
 
 def _run(job: Job, cells: list[MemoryCells], log: list[LogRow], events: pa.Table) -> None:
-    routed = [part for row in log for part in route(row, job.stream, job.kinds, job.shards)]
-    packed = list(Packer(job.stream, job.shards).pack(events.to_batches()))
+    routed = [
+        part for row in log for part in route(row, job.stream, job.kinds, job.shards, job.wide)
+    ]
+    packed = list(Packer(job.stream, job.shards, wide=job.wide).pack(events.to_batches()))
     for shard, state in enumerate(cells):
         changes = [row for there, row in routed if there == shard]
         blobs = [((0, number), blob) for number, there, blob in packed if there == shard]
@@ -81,6 +84,7 @@ def _queries(stream: Stream, number: int) -> Iterator[Query]:
         key = None if stream.key is None or i % 5 == 0 else f"key-{i % KEYS}"
         yield Border(f"border-{number}-{i}", box, key=key)
         yield Range(f"range-{number}-{i}", box, key=key)
+        yield Threshold(f"threshold-{number}-{i}", box, key=key, total=1 + i, repeat=i % 2 > 0)
 
 
 def _events(stream: Stream, time_type: pa.DataType, number: int) -> pa.Table:
