@@ -300,9 +300,9 @@ class Engine:
         """Return live queries in order of registration: all, or those that all filters hold for.
 
         Columns: id, kind, key, emit (the events that it tells of: ``enter,leave``), state (``live``
-        or ``paused``), owner, labels (a JSON object), the kinds' options, ttl, dwell and throttle
-        as SQL writes them, and for each attribute its half-open range, null where there is no
-        limit.
+        or ``paused``), owner, labels (a JSON object), the kinds' options, total (of thresholds),
+        ttl, dwell and throttle as SQL writes them, and for each attribute its half-open range,
+        null where there is no limit.
 
         Parameters
         ----------

@@ -22,6 +22,7 @@ _TEXTS = ("id", "kind", "key", "emit", "state", "owner", "labels")
 
 SKIP = "skip_"  # and an event: the option that a query does not tell of it
 _SHOWN = [name for name in OPTION_FLAGS if not name.startswith(SKIP)]
+_NUMBERS = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.spec.numbers))
 
 
 def list_queries(shard: Shard) -> pa.Table:
@@ -41,10 +42,12 @@ def list_queries(shard: Shard) -> pa.Table:
             "owner": pa.nulls(n, pa.string()) if block.owner is None else block.owner,
             "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
             **{name: pa.nulls(n, pa.bool_()) for name in _SHOWN},
+            **{name: pa.nulls(n, pa.int64()) for name in _NUMBERS},
             **{name: _spans(block, name) for name in SPANS},
         }
         options = {name: values for name, values in block.options.items() if name in _SHOWN}
         columns.update({name: pa.array(values) for name, values in options.items()})
+        columns.update({name: pa.array(values) for name, values in block.numbers.items()})
         for a, name in enumerate(stream.attributes):
             low, high = np.full(n, -np.inf), np.full(n, np.nan)
             if a in block.attributes:
@@ -59,6 +62,7 @@ def list_queries(shard: Shard) -> pa.Table:
             [
                 *((name, pa.string()) for name in _TEXTS),
                 *((name, pa.bool_()) for name in _SHOWN),
+                *((name, pa.int64()) for name in _NUMBERS),
                 *((name, pa.string()) for name in SPANS),
                 *((name, pa.float64()) for name in names),
             ]

@@ -62,12 +62,17 @@ SMALL = ["--queries", 2_000, "--symbols", 20, "--batch-size", 2_000, "--changes"
 
 
 def test_a_small_demo(everquery, tmp_path):
-    options = [*SMALL, "--seconds", 3, "--fluctuation", "1%", "--out", "kept", "--json"]
-    code, out, err = everquery("demo", *options).ended()
+    options = [*SMALL, "--seconds", 3, "--fluctuation", "1%", "--width", "20%", "--out", "kept"]
+    code, out, err = everquery("demo", *options, "--json").ended()
     assert (code, err) == (0, "")
     summary = json.loads(out)
-    assert summary["queries"] == summary["plan"]["queries"] == {"border": 1_800, "range": 200}
-    assert summary["registered_live"] == summary["dropped_live"] == {"border": 36, "range": 4}
+    at_first = {"border": 1_600, "range": 200, "threshold": 200}
+    assert summary["plan"]["queries"] == at_first
+    changed = {"border": 32, "range": 4, "threshold": 4}
+    assert summary["registered_live"] == summary["dropped_live"] == changed
+    ended = summary["ended_by_firing"]["threshold"]
+    assert 0 < ended < summary["notices_by_event"]["fire"]
+    assert summary["queries"] == at_first | {"threshold": 200 - ended}
     assert summary["log_position"] == 2_080
     assert summary["notices"] == sum(summary["notices_by_event"].values()) > 0
     assert (summary["refused"], summary["interrupted"]) == (0, False)
@@ -81,7 +86,11 @@ def test_a_small_demo(everquery, tmp_path):
     events = ds.dataset(kept / "market", format="parquet").to_table()
     assert events.num_rows == summary["events"]
     first = notices.filter(ds.field("log_position") == 2_000)
-    assert {"enter", "leave", "match"} == set(first["event"].to_pylist())
+    assert {"enter", "leave", "match", "fire"} == set(first["event"].to_pylist())
+    fires = notices.filter(ds.field("event") == "fire")
+    told_once = [row["query_id"] for row in fires.to_pylist() if int(row["query_id"][-7:]) % 4]
+    assert len(set(told_once)) == len(told_once) >= ended
+    assert min(fires["total"].to_pylist()) >= 10_000
 
 
 @pytest.mark.slow

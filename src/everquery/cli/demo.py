@@ -45,8 +45,8 @@ def demo(
         typer.Option(help="Run on Spark in local mode, or embedded in this process alone."),
     ] = RunEngine.spark,
     queries: Annotated[
-        int, typer.Option(min=1, help="Standing queries: 90% border, 10% range.")
-    ] = (1_000_000),
+        int, typer.Option(min=1, help="Standing queries: 80% border, 10% range, 10% threshold.")
+    ] = 1_000_000,
     symbols: Annotated[int, typer.Option(min=1, help="Symbols of the market.")] = 2_000,
     events: Annotated[int | None, typer.Option(min=1, help="Stop after this many events.")] = None,
     batch_size: Annotated[
@@ -98,7 +98,9 @@ def demo(
     """Watch a simulated market with a million standing queries.
 
     Prices are random walks with the fluctuation levels of the BMQ-Index paper. Each query watches a
-    range of one symbol's price; some are added and dropped while the market runs.
+    range of one symbol's price: what enters and leaves it, every trade inside, or the trade with
+    which so many shares have changed hands inside. Some are added and dropped while the market
+    runs.
     """
     clock = clock_since_start()
     usual_seconds, usual_size, usual_changes = DEFAULTS[engine]

@@ -7,13 +7,22 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from everquery.cli.this_process import Clock
 from everquery.engine import Engine
-from everquery.sources import Market, market_queries, market_stream, query_ids
+from everquery.queries import Threshold
+from everquery.sources import (
+    Market,
+    market_queries,
+    market_stream,
+    query_ids,
+    query_numbers,
+    repeats,
+)
 
 CHUNK = 100_000  # queries a call of register_table, so that there is progress to show
-RANGE_SHARE = 0.1  # the rest are borders
+SHARES = {"range": 0.1, "threshold": 0.1}  # of the queries; the rest are borders
 ROUNDS = 2  # how often each fluctuation level has its turn
 
 
@@ -29,7 +38,7 @@ class Plan:
     seconds : float or None
         How long to run at most.
     changes : int
-        Queries registered, and as many dropped, before each batch.
+        Queries registered, and as many dropped if they have not ended, before each batch.
     fluctuations : tuple of float
         The levels, in turn.
     width : float
@@ -69,8 +78,18 @@ class Plan:
 
 
 def _split(queries: int) -> dict[str, int]:
-    ranges = int(queries * RANGE_SHARE)
-    return {"border": queries - ranges, "range": ranges}
+    others = {kind: int(queries * share) for kind, share in SHARES.items()}
+    return {"border": queries - sum(others.values()), **others}
+
+
+def none_by_kind() -> dict[str, int]:
+    """Return a count of none for each kind."""
+    return dict.fromkeys(_split(0), 0)
+
+
+def none_by_event() -> dict[str, int]:
+    """Return a count of none for each event that the demo's queries tell of."""
+    return dict.fromkeys(("enter", "leave", "match", "fire"), 0)
 
 
 @dataclass(slots=True)
@@ -97,8 +116,8 @@ class Tally:
         When the first notices came, on the job's clock.
     market_seconds, change_seconds, process_seconds : float
         What the run's time went into: events, live changes, queries. The rest is the view's.
-    registered, dropped : dict
-        Live changes by kind.
+    registered, dropped, ended : dict
+        Live changes by kind; thresholds that don't repeat end with their fire.
     notices : dict
         By event.
     told_at_registration : int
@@ -116,9 +135,10 @@ class Tally:
     run_seconds: float = 0.0
     batches: int = 0
     events: int = 0
-    registered: dict[str, int] = field(default_factory=lambda: {"border": 0, "range": 0})
-    dropped: dict[str, int] = field(default_factory=lambda: {"border": 0, "range": 0})
-    notices: dict[str, int] = field(default_factory=lambda: {"enter": 0, "leave": 0, "match": 0})
+    registered: dict[str, int] = field(default_factory=none_by_kind)
+    dropped: dict[str, int] = field(default_factory=none_by_kind)
+    ended: dict[str, int] = field(default_factory=none_by_kind)
+    notices: dict[str, int] = field(default_factory=none_by_event)
     told_at_registration: int = 0
 
     @property
@@ -152,6 +172,7 @@ class DemoJob:
         self.market = Market(symbols=plan.symbols, seed=plan.seed)
         self.engine = Engine(market_stream())
         self.tally = Tally({level: Level(level) for level in plan.fluctuations})
+        self._ended: set[str] = set()  # ids
 
     def warm_up(self) -> None:
         """Run a tiny demo, so that the loops are compiled, or loaded, before anything is timed."""
@@ -213,15 +234,18 @@ class DemoJob:
         return Beat(fluctuation, notices, ended - changed)
 
     def _change(self) -> None:
-        """Register new queries, and drop as many of the oldest."""
+        """Register new queries, and drop as many of the oldest, without those that have ended."""
         at_first = self.plan.by_kind()
         for kind, size in self.plan.changes_by_kind().items():
             if size:
-                first = at_first[kind] + self.tally.registered[kind]
-                self.engine.register_table(self._queries(kind, first, size), kind=kind)
-                self.engine.deregister(query_ids(kind, self.tally.dropped[kind], size))
+                before = self.tally.registered[kind]
+                new = self._queries(kind, at_first[kind] + before, size)
+                oldest = query_ids(kind, before, size).to_pylist()
+                live = [query_id for query_id in oldest if query_id not in self._ended]
+                self.engine.register_table(new, kind=kind)
+                self.engine.deregister(live)
                 self.tally.registered[kind] += size
-                self.tally.dropped[kind] += size
+                self.tally.dropped[kind] += len(live)
 
     def _queries(self, kind: str, first: int, count: int) -> pa.Table:
         return market_queries(
@@ -235,9 +259,14 @@ class DemoJob:
 
     def _count(self, fluctuation: float, events: int, notices: pa.Table, seconds: float) -> None:
         tally = self.tally
-        for event, count in _counts(notices["event"]).items():
+        counts = count_words(notices["event"])
+        for event, count in counts.items():
             tally.notices[event] += count
-        tally.told_at_registration += _counts(notices["reason"]).get("registered", 0)
+        if counts.get("fire"):
+            ended = ended_by_firing(notices)
+            self._ended.update(ended.to_pylist())
+            tally.ended[Threshold.kind] += len(ended)
+        tally.told_at_registration += count_words(notices["reason"]).get("registered", 0)
         tally.batches += 1
         tally.events += events
         level = tally.levels[fluctuation]
@@ -247,7 +276,13 @@ class DemoJob:
         level.seconds += seconds
 
 
-def _counts(words: pa.ChunkedArray) -> dict[str, int]:
+def ended_by_firing(notices: pa.Table) -> pa.Array:
+    """Return the ids of the thresholds that have ended with one of these notices."""
+    ids = notices["query_id"].filter(pc.equal(notices["event"], "fire")).cast(pa.string())
+    return ids.filter(pa.array(~repeats(query_numbers(ids)))).combine_chunks()
+
+
+def count_words(words: pa.ChunkedArray) -> dict[str, int]:
     """Return how often each word of a dictionary-encoded column occurs."""
     counts: dict[str, int] = {}
     for chunk in words.chunks:

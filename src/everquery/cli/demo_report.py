@@ -36,6 +36,7 @@ def summarise(job: DemoJob, *, interrupted: bool) -> dict[str, Any]:
         "queries": stats["queries"],
         "registered_live": dict(tally.registered),
         "dropped_live": dict(tally.dropped),
+        "ended_by_firing": dict(tally.ended),
         "dead_letters": stats["dead_letters"],
         "seconds": {
             "warm_up": tally.warm_up_seconds,
@@ -109,6 +110,7 @@ def _query_rows(summary: dict[str, Any]) -> Rows:
         *((f"{kind} queries", f"{count:,}") for kind, count in summary["queries"].items()),
         ("registered live", f"{sum(summary['registered_live'].values()):,}"),
         ("dropped live", f"{sum(summary['dropped_live'].values()):,}"),
+        ("ended by firing", f"{sum(summary['ended_by_firing'].values()):,}"),
         ("told at registration", f"{summary['notices_at_registration']:,}"),
         ("time to warm up", f"{seconds['warm_up']:.2f} s"),
         ("time to register", f"{seconds['register']:.2f} s"),

@@ -154,7 +154,7 @@ class LiveView(View):
 
     def _queries(self) -> Panel:
         tally = self.job.tally
-        rows = live_queries(self.job.plan, tally.registered, tally.dropped)
+        rows = live_queries(self.job.plan, tally.registered, tally.dropped, tally.ended)
         rows["memory"] = megabytes(resident_bytes())
         return panel("queries", rows, "", "magenta")
 

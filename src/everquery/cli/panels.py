@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -18,8 +19,9 @@ from rich.text import Text
 from everquery.cli.demo_job import Plan
 
 LATEST = 6
+LATEST_FIRES = 2  # of them, though fires are few among the others
 ROOM_FOR_CTRL_C = ""  # terminals echo ^C; at the end of a full line it would wrap and shift all
-EVENT_STYLES = {"enter": "green", "leave": "red", "match": "cyan"}
+EVENT_STYLES = {"enter": "green", "leave": "red", "match": "cyan", "fire": "bold yellow"}
 
 
 def is_live(console: Console) -> bool:
@@ -79,12 +81,15 @@ def width_within_third(console: Console) -> int:
 
 
 def live_queries(
-    plan: Plan, registered: Mapping[str, int], dropped: Mapping[str, int]
+    plan: Plan,
+    registered: Mapping[str, int],
+    dropped: Mapping[str, int],
+    ended: Mapping[str, int],
 ) -> dict[str, str]:
     """Return how many queries of each kind there are, and how many came and went."""
     return {
         **{
-            kind: f"{count + registered[kind] - dropped[kind]:,}"
+            kind: f"{count + registered[kind] - dropped[kind] - ended[kind]:,}"
             for kind, count in plan.by_kind().items()
         },
         "added live": f"{sum(registered.values()):,}",
@@ -92,7 +97,7 @@ def live_queries(
     }
 
 
-def panel(title: str, rows: dict[str, str], below: str, style: str, *, height: int = 7) -> Panel:
+def panel(title: str, rows: dict[str, str], below: str, style: str, *, height: int = 8) -> Panel:
     """Return names and values in a frame, with a line of bars below."""
     grid = Table.grid(expand=True)
     grid.add_column(style="dim", no_wrap=True)
@@ -115,11 +120,11 @@ def bar(share: float, text: str) -> Table:
 
 
 def latest_notices(notices: pa.Table) -> Panel:
-    """Return the last notices of a market, the newest first."""
+    """Return the last notices of a market, the newest first; the last fires are among them."""
     table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
     for name in ("query", "event", "symbol", "price", "time"):
         table.add_column(name, justify="right" if name == "price" else "left", no_wrap=True)
-    last = notices.slice(max(0, notices.num_rows - LATEST))
+    last = notices.take(_latest_rows(notices)) if notices.num_rows else notices
     for notice in reversed(last.to_pylist()):
         table.add_row(*_cells(notice))
     for _ in range(LATEST - last.num_rows):
@@ -127,9 +132,18 @@ def latest_notices(notices: pa.Table) -> Panel:
     return Panel(table, title="latest notices", title_align="left", border_style="blue")
 
 
+def _latest_rows(notices: pa.Table) -> list[int]:
+    fires = pc.indices_nonzero(pc.equal(notices["event"], "fire")).to_pylist()[-LATEST_FIRES:]
+    rows = range(max(0, notices.num_rows - LATEST - LATEST_FIRES), notices.num_rows)
+    others = [row for row in rows if row not in fires]
+    return sorted([*fires, *others[len(fires) - LATEST :]])
+
+
 def _cells(notice: dict[str, Any]) -> tuple[Text | str, ...]:
     event = Text(notice["event"], EVENT_STYLES[notice["event"]])
     if notice["reason"] is not None:
         event.append(f" ({notice['reason']})", "dim")
+    if notice["event"] == "fire":
+        event.append(f" ({notice['total']:,})", "dim")
     price = f"{notice['price']:,.2f}"
     return notice["query_id"], event, notice["key"], price, f"{notice['time']:%H:%M:%S.%f}"

@@ -35,7 +35,11 @@ def add(
     registry: RegistryUrl,
     stream: StreamName = None,
     kind: Annotated[
-        Kind, typer.Option(help="range tells every event inside, border who enters and leaves.")
+        Kind,
+        typer.Option(
+            help="range tells every event inside, border who enters and leaves, threshold when"
+            " what is inside weighs a total."
+        ),
     ] = BORDER,
     box: Annotated[
         list[str] | None,
@@ -57,6 +61,18 @@ def add(
     silent: Annotated[
         bool, typer.Option("--silent", help="Do not report who is inside already (border).")
     ] = False,
+    total: Annotated[
+        int | None,
+        typer.Option(
+            help="How much weight fires (threshold): of the stream's weight column, or events."
+        ),
+    ] = None,
+    repeat: Annotated[
+        bool, typer.Option("--repeat", help="Start again after a fire (threshold).")
+    ] = False,
+    count: Annotated[
+        bool, typer.Option("--count", help="Count events, whatever they weigh (threshold).")
+    ] = False,
     ttl: Annotated[
         str | None, typer.Option(help="How long the query lives: 8h, 30m, 5s, or a number.")
     ] = None,
@@ -73,16 +89,23 @@ def add(
     options: dict[str, Any] = {"owner": owner, "labels": parse_labels(label or [])}
     if emit is not None:
         options["emit"] = tuple(event.strip().lower() for event in emit.split(","))
-    if silent:
-        options["silent"] = True
+    if total is not None:
+        options["total"] = total
+    flags = {"silent": silent, "repeat": repeat, "count": count}
+    options |= {name: True for name, given in flags.items() if given}
     spans = {"ttl": ttl, "dwell": dwell, "throttle": throttle}
     options |= {
         name: parse_span(text, f"--{name}") for name, text in spans.items() if text is not None
     }
-    for name in ("emit", "silent", *spans):
+    for name in ("emit", "total", *flags, *spans):
         if name in options and name not in spec.__dataclass_fields__:
             raise typer.BadParameter(
                 f"{kind.value} queries have no such option", param_hint=f"--{name}"
+            )
+    for name in spec.numbers:
+        if name not in options:
+            raise typer.BadParameter(
+                f"{kind.value} queries need one, such as --{name} 1000", param_hint=f"--{name}"
             )
     ranges = parse_box(box or [])
     with existing_engine(registry, stream) as engine:
@@ -136,10 +159,22 @@ def list_queries(
     if as_json:
         print_json(records)
         return
+    totals = [_shown_total(record) for record in records]
     names = ["id", "kind", "key", "box", "emit", "state", "owner", "labels"]
-    print_table(names, [_row(record, names) for record in records])
+    if any(totals):
+        names.insert(names.index("state"), "total")
+    shown = [record | {"total": total} for record, total in zip(records, totals, strict=True)]
+    print_table(names, [_row(record, names) for record in shown])
     more = f", {table.num_rows:,} shown (--limit)" if table.num_rows < found else ""
     typer.echo(counted(found, "query", "queries") + more)
+
+
+def _shown_total(record: dict[str, Any]) -> str | None:
+    """Return a total with what it is of, and whether it is waited for once or again and again."""
+    if record["total"] is None:
+        return None
+    told = f"{record['total']:,}" + (" events" if record["count"] else "")
+    return f"each {told}" if record["repeat"] else told
 
 
 def _record(row: dict[str, Any], stream: Stream) -> dict[str, Any]:

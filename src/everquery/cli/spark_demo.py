@@ -19,12 +19,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from everquery.cli.demo_job import CHUNK, Plan
+from everquery.cli.demo_job import CHUNK, Plan, none_by_kind
 from everquery.cli.demo_registrar import Task
+from everquery.cli.notice_files import NoticeFiles
 from everquery.cli.this_process import Clock
 from everquery.engine import Engine
+from everquery.queries import Threshold
 from everquery.sharding.warm_up import warm_up
-from everquery.sources import Market, MarketFiles, market_queries, market_stream
+from everquery.sources import (
+    Market,
+    MarketFiles,
+    market_queries,
+    market_stream,
+    query_numbers,
+)
 
 if TYPE_CHECKING:
     from everquery.spark.job import StreamingJob
@@ -74,8 +82,8 @@ class Tally:
     timed_events: int = 0
     timed_notices: int = 0
     lags: list[float] = field(default_factory=list)
-    registered: dict[str, int] = field(default_factory=lambda: {"border": 0, "range": 0})
-    dropped: dict[str, int] = field(default_factory=lambda: {"border": 0, "range": 0})
+    registered: dict[str, int] = field(default_factory=none_by_kind)
+    dropped: dict[str, int] = field(default_factory=none_by_kind)
     effect_seconds: list[float] = field(default_factory=list)
 
 
@@ -101,6 +109,7 @@ class SparkDemo:
         self.tally = Tally()
         self.log = folder / "spark.log"
         self.notices = folder / "notices"
+        self.told = NoticeFiles(self.notices)
         self.url = f"sqlite:///{folder / 'queries.db'}"
         self._events = folder / "market"
         self._events.mkdir(parents=True)
@@ -177,7 +186,8 @@ class SparkDemo:
         from everquery.spark.job import StreamingJob
 
         trades = spark.readStream.schema(SCHEMA).parquet(str(self._events))
-        notices = watch(trades, "trades", registry=self.url, shards=self.cores)
+        # All queries have keys: no shard needs to see the events of all of them.
+        notices = watch(trades, "trades", registry=self.url, shards=self.cores, wide_shards=0)
         writer = notices.writeStream.queryName("everquery demo").format("parquet")
         writer = writer.option("path", str(self.notices))
         return StreamingJob(
@@ -261,6 +271,15 @@ class SparkDemo:
     def waiting(self) -> int:
         """How many events have been written and not been processed."""
         return max(0, self.market.written - self.tally.events - self.tally.refused)
+
+    def ended(self) -> dict[str, int]:
+        """Return how many queries have ended by firing, as the files tell, and were not dropped.
+
+        The second process does not hear of fires: it may drop a query that has ended.
+        """
+        dropped = self.tally.dropped[Threshold.kind]
+        ids = pa.array(self.told.ended, pa.string())
+        return none_by_kind() | {Threshold.kind: int((query_numbers(ids) >= dropped).sum())}
 
     def latest(self) -> pa.Table | None:
         """Return the notices of the newest file, if there is one that can be read."""

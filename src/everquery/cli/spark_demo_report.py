@@ -6,7 +6,6 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any
 
-import pyarrow.dataset as ds
 from rich.console import Console
 from rich.table import Table
 
@@ -34,6 +33,8 @@ SLOWEST = 6
 def summarise(demo: SparkDemo, *, interrupted: bool) -> dict[str, Any]:
     """Return what a run has done; nothing in it that JSON can't say."""
     plan, tally = demo.plan, demo.tally
+    demo.told.read_new()
+    ended = demo.ended()
     timed = tally.batches[1:]
     seconds = max(tally.run_seconds, 1e-9)
     return {
@@ -45,15 +46,16 @@ def summarise(demo: SparkDemo, *, interrupted: bool) -> dict[str, Any]:
         "batches": len(tally.batches),
         "events_per_second": tally.timed_events / seconds,
         "notices": tally.notices,
-        "notices_by_event": _by_event(demo),
+        "notices_by_event": demo.told.by_event,
         "notices_per_second": tally.timed_notices / seconds,
         "refused": tally.refused,
         "queries": {
-            kind: count + tally.registered[kind] - tally.dropped[kind]
+            kind: count + tally.registered[kind] - tally.dropped[kind] - ended[kind]
             for kind, count in plan.by_kind().items()
         },
         "registered_live": dict(tally.registered),
         "dropped_live": dict(tally.dropped),
+        "ended_by_firing": ended,
         "log_position": max((batch.position for batch in tally.batches), default=0),
         "rebuilt": tally.rebuilt,
         "seconds": {
@@ -102,16 +104,6 @@ def stages(demo: SparkDemo) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: -float(each["seconds"]))
 
 
-def _by_event(demo: SparkDemo) -> dict[str, int]:
-    """Count what is in the Parquet files."""
-    counts = dict.fromkeys(("enter", "leave", "match"), 0)
-    if any(demo.notices.glob("*.parquet")):
-        table = ds.dataset(demo.notices, format="parquet").to_table(columns=["event"])
-        for pair in table["event"].value_counts().to_pylist():
-            counts[pair["values"]] = pair["counts"]
-    return counts
-
-
 def _median(values: list[float]) -> float:
     return median(values) if values else 0.0
 
@@ -145,6 +137,7 @@ def _query_rows(summary: dict[str, Any]) -> Rows:
         *((f"{kind} queries", f"{count:,}") for kind, count in summary["queries"].items()),
         ("registered live", f"{sum(summary['registered_live'].values()):,}"),
         ("dropped live", f"{sum(summary['dropped_live'].values()):,}"),
+        ("ended by firing", f"{sum(summary['ended_by_firing'].values()):,}"),
         ("in effect after", f"{seconds['change_in_effect_median']:.2f} s"),
         ("time to compile", f"{seconds.get('to compile', 0.0):.1f} s"),
         ("time to register", f"{seconds.get('to register', 0.0):.1f} s"),

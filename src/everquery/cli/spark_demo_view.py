@@ -33,7 +33,7 @@ STEPS = {
     "start": "waiting for Spark ({cores} cores, local mode)",
     "index": "starting the job: the first batch brings the queries to the shards and indexes them",
 }
-HEIGHT = 8
+HEIGHT = 10
 
 
 class SparkView(Screen):
@@ -130,6 +130,7 @@ class SparkLiveView(SparkView):
             self._batch = batch
             self._note_rates()
             self._latest = self.demo.latest() or self._latest
+            self.demo.told.read_new()
         if batch is not None or self._due(REFRESH_SECONDS):
             self.draw(self.drawing())
 
@@ -174,6 +175,8 @@ class SparkLiveView(SparkView):
             "a batch": f"{batch.events:,}",
             "trigger": f"{batch.seconds * 1e3:,.0f} ms",
             "lag": f"{_last(tally.lags):.2f} s",
+            "batches": f"{len(tally.batches):,}",
+            "refused": f"{tally.refused:,}",
         }
         return panel("events", rows, sparkline(self._rates[0], width), "yellow", height=HEIGHT)
 
@@ -181,16 +184,15 @@ class SparkLiveView(SparkView):
         tally = self.demo.tally
         rows = {
             "in all": f"{tally.notices:,}",
-            "now": rate(_last(self._rates[1])),
+            **{event: f"{count:,}" for event, count in self.demo.told.by_event.items()},
             "an event": f"{tally.notices / max(tally.events, 1):.3f}",
-            "refused": f"{tally.refused:,}",
-            "batches": f"{len(tally.batches):,}",
+            "now": rate(_last(self._rates[1])),
         }
         return panel("notices", rows, sparkline(self._rates[1], width), "green", height=HEIGHT)
 
     def _queries(self, batch: Batch) -> Panel:
         tally = self.demo.tally
-        rows = live_queries(self.demo.plan, tally.registered, tally.dropped)
+        rows = live_queries(self.demo.plan, tally.registered, tally.dropped, self.demo.ended())
         rows["log position"] = f"{batch.position:,}"
         rows["in effect"] = f"{_last(tally.effect_seconds):.2f} s"
         return panel("queries", rows, "", "magenta", height=HEIGHT)

@@ -10,13 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.errors import InvalidQueryError, InvalidStreamError
-from everquery.index.arrays import Floats, Int32s
+from everquery.index.arrays import Bools, Floats, Int32s, Int64s
 from everquery.index.jit import kernel
+from everquery.queries import Threshold
 from everquery.stream import Stream
 
 OPENING = datetime(2024, 1, 2, 9, tzinfo=UTC)
 EVENT_INTERVAL_US = 50
 LARGEST_FLUCTUATION = 0.25  # a step of twice this, flipped at a wall, can't reach the other wall
+SMALLEST_TOTAL, LARGEST_TOTAL = 10_000, 100_000  # shares that thresholds wait for
+REPEATING = 4  # each of so many thresholds starts again after a fire
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _TICKER_STRIDE = 123_457  # has no factor in common with 26, so that it visits every ticker once
@@ -163,7 +166,8 @@ def market_queries(
     ----------
     count : int
     kind : str
-        ``border`` or ``range``; the prefix of the ids.
+        ``border``, ``range`` or ``threshold``; the prefix of the ids. Thresholds wait for a total
+        of shares; those that `repeats` tells start again after it.
     symbols : Arrow array or sequence of str, or None
         The keys: each query watches a random one. None: each watches all symbols, as in the paper.
     width : float
@@ -194,7 +198,22 @@ def market_queries(
     low = domain * random.random(count)
     columns["price_lo"] = pa.array(low)
     columns["price_hi"] = pa.array(low + width * domain)
+    if kind == Threshold.kind:
+        columns["total"] = pa.array(random.integers(SMALLEST_TOTAL, LARGEST_TOTAL + 1, count))
+        columns["repeat"] = pa.array(repeats(np.arange(first, first + count)))
     return pa.table(columns)
+
+
+def repeats(numbers: Int64s) -> Bools:
+    """Tell which thresholds of `market_queries`, by their numbers, start again after a fire.
+
+    Examples
+    --------
+    >>> repeats(np.arange(5)).tolist()
+    [True, False, False, False, True]
+    """
+    repeating: Bools = numbers % REPEATING == 0
+    return repeating
 
 
 def query_ids(kind: str, first: int, count: int) -> pa.Array:
@@ -207,6 +226,19 @@ def query_ids(kind: str, first: int, count: int) -> pa.Array:
     """
     digits = pc.utf8_lpad(pa.array(np.arange(first, first + count)).cast(pa.string()), 7, "0")
     return pc.binary_join_element_wise(kind, digits, "-")
+
+
+def query_numbers(ids: pa.Array | pa.ChunkedArray) -> Int64s:
+    """Return the numbers in ids that `market_queries` gives.
+
+    Examples
+    --------
+    >>> query_numbers(query_ids("range", 7, 2)).tolist()
+    [7, 8]
+    """
+    digits = pc.replace_substring_regex(ids.cast(pa.string()), "^.*-", "")
+    numbers: Int64s = np.asarray(digits.cast(pa.int64()))
+    return numbers
 
 
 def _checked_fluctuation(level: float) -> float:

@@ -13,7 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from everquery.errors import UnreadableFileError
-from everquery.queries import Border
+from everquery.queries import Border, Threshold
 from everquery.sources.cells import (
     cast_cells,
     numbers,
@@ -28,7 +28,8 @@ from everquery.sources.formats import (
     format_of,
 )
 
-SPANS = Border.spans  # those of every kind, and dwell
+NUMBERS = (*Border.spans, *Threshold.numbers)  # the spans of every kind, and dwell; totals
+FLAGS = (*Border.options, *Threshold.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +119,14 @@ def _typed_queries(cells: pa.Table, skipped: list[int], reasons: list[str]) -> Q
     for name in cells.column_names:
         column = single_array(cells.column(name))
         typed = column
-        if name.endswith(("_lo", "_hi")) or name in SPANS:
+        if name.endswith(("_lo", "_hi")) or name in NUMBERS:
             typed = numbers(column)
-        elif name == "silent":
+        elif name in FLAGS:
             typed = cast_cells(column, pa.bool_())
         if typed.null_count > column.null_count:
             wrong = pc.and_(pc.is_valid(column), pc.is_null(typed))
             for row in pc.indices_nonzero(wrong).to_pylist():
-                what = (
-                    "true or false" if name == "silent" else "a number that float64 holds exactly"
-                )
+                what = "true or false" if name in FLAGS else "a number that float64 holds exactly"
                 bad.setdefault(row, f"{name} is {column[row].as_py()!r}, which is not {what}")
         columns[name] = typed
     table = pa.table(columns)

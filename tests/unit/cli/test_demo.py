@@ -1,9 +1,11 @@
 """`everquery demo --engine embedded`: what it prints, and how it ends."""
 
 import json
+import re
 import signal
 from io import StringIO
 
+import pyarrow.compute as pc
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 from everquery.cli.app import app
 from everquery.cli.demo_job import DemoJob, Plan
 from everquery.cli.demo_view import LiveView, Pace, View
+from everquery.cli.panels import latest_notices
 
 PLAIN = {"FORCE_COLOR": None, "TTY_COMPATIBLE": None, "TTY_INTERACTIVE": None, "NO_COLOR": None}
 TINY = ["--queries", "400", "--symbols", "5", "--batch-size", "300", "--events", "2000"]
@@ -23,7 +26,8 @@ def demo(*options, columns=80):
 
 
 def test_json_counts_agree():
-    result = demo("--json", "--changes", "20", "--fluctuation", "1%", "--fluctuation", "0.05")
+    levels = ["--fluctuation", "1%", "--fluctuation", "0.05"]
+    result = demo("--json", "--changes", "20", *levels, "--width", "20%")
     assert result.exit_code == 0
     summary = json.loads(result.stdout)
     levels = summary["levels"]
@@ -32,8 +36,21 @@ def test_json_counts_agree():
     assert summary["notices"] == sum(summary["notices_by_event"].values()) > 0
     assert summary["notices"] == sum(level["notices"] for level in levels)
     assert [level["fluctuation"] for level in levels] == [0.01, 0.05]
-    assert summary["registered_live"] == summary["dropped_live"] == {"border": 126, "range": 14}
-    assert summary["queries"] == summary["plan"]["queries"] == {"border": 360, "range": 40}
+    assert min(summary["notices_by_event"].values()) > 0
+    at_first = {"border": 320, "range": 40, "threshold": 40}
+    assert summary["plan"]["queries"] == at_first
+    registered, dropped = summary["registered_live"], summary["dropped_live"]
+    assert registered == {"border": 112, "range": 14, "threshold": 14}
+    # A threshold that fires ends, unless it repeats, and is not dropped later.
+    ended = summary["ended_by_firing"]
+    assert (ended["border"], ended["range"]) == (0, 0)
+    assert 0 < ended["threshold"] < summary["notices_by_event"]["fire"]
+    assert 0 < dropped["threshold"] <= 14
+    assert dropped == registered | {"threshold": dropped["threshold"]}
+    assert summary["queries"] == {
+        kind: count + registered[kind] - dropped[kind] - ended[kind]
+        for kind, count in at_first.items()
+    }
     assert summary["dead_letters"] == 0
     assert not summary["interrupted"]
     seconds = summary["seconds"]
@@ -153,7 +170,8 @@ def test_live_view_fits_the_terminal(width, limits):
         assert pace.due()
     job.plan = Plan(batch_size=500, **limits)  # the numbers of the real demo
     job.tally.events = 987_654_321
-    job.tally.notices.update(enter=87_654_321, leave=87_654_321, match=87_654_321)
+    job.tally.notices.update(enter=87_654_321, leave=87_654_321, match=87_654_321, fire=654_321)
+    job.tally.ended["threshold"] = 1_234
     console = Console(file=StringIO(), width=width, record=True)
     console.print(LiveView(job, console).drawing(beat, pace))
     drawn = console.export_text()
@@ -161,8 +179,30 @@ def test_live_view_fits_the_terminal(width, limits):
     assert len(lines) <= 23
     assert {cell_len(line) for line in lines} == {width}
     assert "…" not in drawn
-    for shown in ("987,654,321", "87,654,321", "900,000", "everquery 1,000,000 queries"):
+    for shown in ("987,654,321", "87,654,321", "800,000", "everquery 1,000,000 queries"):
         assert shown in drawn
+    assert re.search(r"fire +654,321 ", drawn)
+    assert re.search(r"threshold +98,766 ", drawn)
+
+
+def test_the_latest_fires_are_among_the_latest_notices():
+    plan = Plan(queries=500, symbols=5, batch_size=5_000, width=0.2)
+    job = DemoJob(plan, clock=steady_clock())
+    *_, _last = job.register()
+    beat = next(job.run())
+    fires = beat.notices.filter(pc.equal(beat.notices["event"], "fire"))
+    shown = fires.to_pylist()[-2:]
+    assert len(shown) == 2
+    last = beat.notices.slice(beat.notices.num_rows - 4).to_pylist()
+    console = Console(file=StringIO(), width=80, record=True)
+    console.print(latest_notices(beat.notices))
+    drawn = console.export_text()
+    assert drawn.count(" fire (") >= 2
+    for notice in shown:
+        assert f"fire ({notice['total']:,})" in drawn
+    for notice in (*shown, *last):
+        assert notice["query_id"] in drawn
+    assert len(drawn.splitlines()) == 6 + 1 + 2
 
 
 def test_live_view_clears_itself():

@@ -9,12 +9,12 @@ from everquery.cli.demo_job import DemoJob, Plan
 from everquery.sources import Market, market_queries
 
 TINY = Plan(
-    queries=60,
+    queries=240,
     symbols=3,
     batch_size=200,
     events=1_700,
     seconds=None,
-    changes=10,
+    changes=20,
     fluctuations=(0.001, 0.01),
     width=0.2,
     seed=5,
@@ -49,7 +49,7 @@ def brute_force(plan):
             seed=plan.seed,
             first=first,
         )
-        return [{**each, "inside": False} for each in made.to_pylist()]
+        return [{**each, "inside": False, "seen": 0} for each in made.to_pylist()]
 
     live = {kind: queries(kind, 0, n) for kind, n in plan.by_kind().items()}
     next_id = plan.by_kind()
@@ -61,6 +61,18 @@ def brute_force(plan):
             counts["registered"] += at_registration
         query["inside"] = inside
 
+    def threshold(query, price, shares):
+        """Count a trade; tell whether the query goes on."""
+        if not query["price_lo"] <= price < query["price_hi"]:
+            return True
+        query["seen"] += shares
+        if query["seen"] < query["total"]:
+            return True
+        counts["fire"] += 1
+        query["seen"] = 0  # nothing is carried over
+        counts["ended"] += not query["repeat"]
+        return query["repeat"]
+
     done = 0
     batches = 0
     while done < plan.events:
@@ -69,7 +81,10 @@ def brute_force(plan):
         for kind, n in plan.changes_by_kind().items():
             fresh = queries(kind, next_id[kind], n)
             next_id[kind] += n
-            live[kind] = live[kind][n:] + fresh
+            oldest = {f"{kind}-{number:07}" for number in range(batches * n, (batches + 1) * n)}
+            left = [query for query in live[kind] if query["id"] not in oldest]
+            counts[f"{kind} dropped"] += len(live[kind]) - len(left)
+            live[kind] = left + fresh
             for query in fresh if kind == "border" else ():
                 if query["key"] in last:
                     border(query, last[query["key"]], True)
@@ -81,6 +96,11 @@ def brute_force(plan):
             for query in live["range"]:
                 hit = query["price_lo"] <= row["price"] < query["price_hi"]
                 counts["match"] += query["key"] == row["symbol"] and hit
+            live["threshold"] = [
+                query
+                for query in live["threshold"]
+                if query["key"] != row["symbol"] or threshold(query, row["price"], row["shares"])
+            ]
         done += size
         batches += 1
     return counts
@@ -89,15 +109,26 @@ def brute_force(plan):
 def test_counts_are_those_of_brute_force():
     job, registered, beats = run(TINY)
     expected = brute_force(TINY)
-    assert registered == [54, 60]
+    assert registered == [192, 216, 240]
     assert len(beats) == job.tally.batches == 9
     assert job.tally.events == 1_700
     assert job.tally.told_at_registration == expected.pop("registered") > 0
+    dropped = {kind: expected.pop(f"{kind} dropped") for kind in TINY.by_kind()}
+    ended = expected.pop("ended")
     assert job.tally.notices == expected
     assert min(expected.values()) > 10
+    assert job.tally.ended == {"border": 0, "range": 0, "threshold": ended}
+    assert 0 < ended < expected["fire"]
     assert sum(beat.notices.num_rows for beat in beats) == job.tally.all_notices
-    assert job.engine.stats()["queries"] == {"range": 6, "border": 54}
-    assert job.tally.registered == job.tally.dropped == {"border": 81, "range": 9}
+    assert job.tally.registered == {"border": 144, "range": 18, "threshold": 18}
+    assert (
+        job.tally.dropped
+        == dropped
+        == {"border": 144, "range": 18} | {"threshold": dropped["threshold"]}
+    )
+    assert 0 < dropped["threshold"] < 18
+    thresholds = 24 + 18 - dropped["threshold"] - ended
+    assert job.engine.stats()["queries"] == {"range": 24, "border": 192, "threshold": thresholds}
 
 
 def test_runs_are_repeatable():

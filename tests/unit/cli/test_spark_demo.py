@@ -1,8 +1,10 @@
 """What the demo on Spark shows and sums up, without Spark."""
 
+import re
 from io import StringIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -43,7 +45,23 @@ def demo(tmp_path):
     demo.tally.events, demo.tally.notices = 987_654_321, 87_654_321
     demo.tally.timed_events, demo.tally.run_seconds = 900_000_000, 17.3
     demo.tally.lags, demo.tally.effect_seconds = [1.5, 123.45], [0.9]
+    demo.tally.registered["threshold"] = demo.tally.dropped["threshold"] = 2
+    demo.notices.mkdir()
+    # 0 and 4 repeat, 1 has been dropped after its fire, and 5 has ended.
+    write_notices(demo.notices / "a.parquet", enter=[9], fire=[0, 4, 1])
+    write_notices(demo.notices / "b.parquet", leave=[9, 9], match=[7], fire=[])
+    demo.told.read_new()
+    write_notices(demo.notices / "c.parquet", fire=[5])
+    (demo.notices / "unfinished.parquet").write_bytes(b"PAR1")
+    demo.told.read_new()
     return demo
+
+
+def write_notices(path, **numbers):
+    """Write notices by event; numbers are those of queries."""
+    rows = [(event, number) for event, found in numbers.items() for number in found]
+    ids = [f"{'threshold' if event == 'fire' else 'border'}-{n:07}" for event, n in rows]
+    pq.write_table(pa.table({"event": [event for event, _ in rows], "query_id": ids}), path)
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -56,9 +74,11 @@ def test_live_view_fits_the_terminal(demo, width):
         demo.tally.events += 123_456
     notice = {
         "query_id": "border-0123456", "event": "enter", "reason": "registered", "key": "ABCD",
-        "price": 999_999.99, "time": 0,
+        "price": 999_999.99, "time": 0, "total": None,
     }  # fmt: skip
-    table = pa.Table.from_pylist([notice] * 9)
+    fire = notice | {"event": "fire", "query_id": "threshold-0123456", "total": 123_456}
+    fire |= {"reason": None}
+    table = pa.Table.from_pylist([fire] + [notice] * 9)
     view._latest = table.set_column(5, "time", table["time"].cast(pa.timestamp("us")))
     console.print(view.drawing())
     drawn = console.export_text()
@@ -66,16 +86,23 @@ def test_live_view_fits_the_terminal(demo, width):
     assert len(lines) <= 23
     assert {cell_len(line) for line in lines} == {width}
     assert "…" not in drawn
-    for shown in ("900,000", "1,002,000", "1,250 ms", "123.45 s", "87,654,321"):
+    for shown in ("800,000", "1,002,000", "1,250 ms", "123.45 s", "87,654,321"):
         assert shown in drawn
+    assert "fire (123,456)" in drawn
+    assert re.search(r"threshold +99,999 ", drawn)
+    assert re.search(r"fire +4 ", drawn)
 
 
 def test_summary_sums_up(demo):
     console = Console(file=StringIO(), width=80)
+    write_notices(demo.notices / "d.parquet", fire=[6])  # since the last look
     summary = summarise(demo, interrupted=True)
     assert [each["stage"] for each in summary["stages"]] == [
         "spark_rest", "events", "open", "commit", "spark_query_planning",
     ]  # fmt: skip
+    assert summary["notices_by_event"] == {"enter": 1, "leave": 2, "match": 1, "fire": 5}
+    assert summary["ended_by_firing"] == {"border": 0, "range": 0, "threshold": 2}
+    assert summary["queries"] == {"border": 800_000, "range": 100_000, "threshold": 99_998}
     rest, events = summary["stages"][:2]
     assert rest["seconds_a_batch"] == pytest.approx(1.0 - 0.4)  # two shards at the same time
     assert events["share"] == pytest.approx(0.2 / 1.25)
@@ -83,6 +110,8 @@ def test_summary_sums_up(demo):
     printed = console.file.getvalue()
     assert "…" not in printed
     assert max(map(cell_len, printed.splitlines())) <= 80
+    assert re.search(r"fire +5 ", printed)
+    assert re.search(r"ended by firing +2 ", printed)
     for shown in ("Stopped", "events matched with queries", "200.0 ms", "48%", "987,654,321"):
         assert shown in printed
 

@@ -8,7 +8,14 @@ import pyarrow.compute as pc
 import pytest
 
 import everquery as eq
-from everquery.sources import Market, market_queries, market_stream, query_ids
+from everquery.sources import (
+    Market,
+    market_queries,
+    market_stream,
+    query_ids,
+    query_numbers,
+    repeats,
+)
 from everquery.sources.market import EVENT_INTERVAL_US
 
 EVENTS = 40_000
@@ -96,7 +103,7 @@ def test_stream_fits_the_events():
     assert engine.stats()["dead_letters"] == 0
 
 
-@pytest.mark.parametrize("kind", ["border", "range"])
+@pytest.mark.parametrize("kind", ["border", "range", "threshold"])
 def test_queries_are_valid(kind):
     symbols = Market(symbols=50).symbols
     queries = market_queries(5_000, kind, symbols=symbols, width=0.002, seed=1)
@@ -107,6 +114,18 @@ def test_queries_are_valid(kind):
     assert 0.0 <= low.min() < low.max() < 1_000_000.0
     assert low.mean() == pytest.approx(500_000, rel=0.03)
     assert set(queries["key"].to_pylist()) == set(symbols.to_pylist())
+
+
+def test_thresholds_have_totals_and_some_repeat():
+    queries = market_queries(5_000, "threshold", symbols=["A", "B"], seed=1, first=2)
+    total = np.asarray(queries["total"])
+    assert 10_000 <= total.min() < 11_000
+    assert 99_000 < total.max() <= 100_000
+    numbers = query_numbers(queries["id"])
+    assert numbers.tolist() == list(range(2, 5_002))
+    assert queries["repeat"].to_pylist() == repeats(numbers).tolist()
+    assert repeats(numbers).sum() == 1_250
+    assert "total" not in market_queries(1, "border", symbols=["A"]).column_names
 
 
 def test_queries_of_every_symbol_have_no_key():
