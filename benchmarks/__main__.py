@@ -22,6 +22,8 @@ from benchmarks import (
     range_peers,
     registry,
     spark_runtime,
+    threshold_engine,
+    threshold_figures,
 )
 from benchmarks.findings import Findings, Record
 from benchmarks.harness import ROOT, Scale, one_core, provenance
@@ -34,11 +36,13 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         range_boxes,
         border_figures,
         border_engine,
+        threshold_engine,
         live_changes,
         cold_start,
         registry,
         spark_runtime,
         cei_figures,
+        threshold_figures,
     )
 }
 ALL_CORES = {

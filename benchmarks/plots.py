@@ -27,6 +27,11 @@ COLOURS = {
     "DiffRMQ, own, remembering": "#8a5aa8",
     "DiffRMQ, ncls": "#b8435a",
     "the paper's CEI, L = 16": "#5b8c5a",
+    "DT": "#e07b39",
+    "Baseline": "#7f7f7f",
+    "interval tree": "#b8435a",
+    "Seg-Intv": "#8a5aa8",
+    "R-tree": "#8c6d46",
 }
 
 
@@ -37,12 +42,16 @@ def draw(figure: Figure, folder: Path) -> None:
     canvas, axes = plt.subplots(1, count, figsize=(5.6 * count, 3.9), squeeze=False, dpi=110)
     for axis, panel in zip(axes[0], figure.panels, strict=True):
         _draw_panel(axis, figure, panel)
-    handles, labels = axes[0][0].get_legend_handles_labels()
+    lines = {
+        label: handle
+        for axis in axes[0]
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
     canvas.legend(
-        handles,
-        labels,
+        lines.values(),
+        lines.keys(),
         loc="outside lower center",
-        ncols=min(len(labels), 2 * count),
+        ncols=min(len(lines), 2 * count),
         frameon=False,
     )
     canvas.suptitle(figure.title, fontsize=10, color=INK)

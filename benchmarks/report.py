@@ -13,22 +13,26 @@ ORDER = (
     "range_boxes",
     "border_figures",
     "border_engine",
+    "threshold",
     "live_changes",
     "cold_start",
     "registry",
     "spark_runtime",
     "cei_figures",
+    "threshold_figures",
 )
 TITLES = {
     "range_peers": "Range queries on one attribute",
     "range_boxes": "Range queries on two attributes",
     "border_figures": "Border queries: bmq-index Figures 6 to 9",
     "border_engine": "Border queries through the engine",
+    "threshold": "Threshold queries",
     "live_changes": "Changes while events flow",
     "cold_start": "First notice of a fresh process",
     "registry": "The registry and the command line",
     "spark_runtime": "The Spark runtime",
     "cei_figures": "Range queries: cei-index Figures 14 to 19",
+    "threshold_figures": "Threshold queries: range-thresholding Figures 3 to 8",
 }
 MARK, END_MARK = "<!-- measured: written by python -m benchmarks -->", "<!-- /measured -->"
 _BORDER = "Border, 1,000,000 key-filtered queries, FL = 0.01%: `process`"
