@@ -35,7 +35,7 @@ from everquery.index.weighed import (
 
 SWEPT_ROW_NS, SWEPT_EVENT_NS = 50.0, 150.0
 COUNTED_NS = 3.0  # a match, beside what finding it costs
-SCANNED = 1 << 24  # events looked at to find when rows fire, before halving the batch pays
+SCANNED = 1 << 21  # events looked at to find when rows fire, before halving the batch pays
 SMALLEST_HALF = 256  # events
 
 

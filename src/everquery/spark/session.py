@@ -32,10 +32,10 @@ QUERY_SETTINGS: Mapping[str, str] = {
         "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager"
     ),
-    # Events come in batches of this many rows into Python; packed, they leave as few.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # Without a limit in bytes Spark need not add up a batch's size for each row of it, which takes
-    # a third of what it takes to hand events to Python. Events are small, and the limit in rows holds.
+    # Events come in batches of this many rows into Python; packed, they leave as few. Without a
+    # limit in bytes Spark need not add up a batch's size for each of its rows, which takes a third
+    # of what handing them over does. So it is the number of rows that bounds the memory.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # Times mean the same on every machine.
     "spark.sql.session.timeZone": "UTC",
