@@ -22,9 +22,11 @@ SEEDS = 1
 def pytest_collection_modifyitems(items):
     for item in items:
         chosen = getattr(item, "callspec", None) and item.callspec.params
+        few = bool(chosen) and len(chosen.get("kinds", KINDS)) < len(KINDS)
+        if few and chosen.get("new_runner") == "sharded":
+            item.add_marker(pytest.mark.slow)  # what differs from one process is the same for all
         if chosen and chosen.get("new_runner") == "spark":
             item.add_marker(pytest.mark.spark)
-            few = len(chosen.get("kinds", KINDS)) < len(KINDS)
             rules = item.path.name == "test_hygiene.py"
             many = rules and item.originalname != "test_equals_brute_force"
             if few or many or chosen.get("seed", 0) >= SEEDS or "sql" in chosen:
