@@ -147,7 +147,7 @@ def test_snapshot_and_restore_at_every_batch_change_nothing(new_runner, seed):
 
 def test_the_histories_tell_of_everything():
     told = Counter()
-    for seed in range(40):
+    for seed in range(60):
         history, rng = random_history(seed, in_order=False)
         for notice in play_twin(history, random_cuts(rng))[0]:
             told[notice.event, notice.reason] += 1
@@ -158,3 +158,5 @@ def test_the_histories_tell_of_everything():
     assert told["leave", "throttled"] > 20
     assert told["leave", "expired"] > 20
     assert told["end", "ttl"] > 50
+    assert told["fire", None] > 50
+    assert told["fire", "throttled"] > 20

@@ -332,6 +332,7 @@ def test_a_dataframe_that_does_not_stream_is_an_error(spark, tmp_path):
         ({"carry": ["venue"]}, SparkError, "'venue' is to be carried, and the DataFrame has"),
         ({"carry": ["price"]}, SparkError, "notices have one of that name"),
         ({"shards": 0}, SparkError, "takes 1 to 256"),
+        ({"wide_shards": -1}, SparkError, "takes 0 to 256"),
         ({"shards": "2"}, SparkError, "it takes an integer"),
         ({"place": "n"}, SparkError, "give a list of names"),
         ({"place": ["offset"]}, SparkError, "no such column"),

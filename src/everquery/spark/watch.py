@@ -17,7 +17,7 @@ from everquery.registry.follower import absolute_url
 from everquery.sharding.durable import Job
 from everquery.sharding.packing import OFFSET, SOURCE
 from everquery.sharding.telling import plain_schema
-from everquery.spark.partitions import shard_codes
+from everquery.spark.partitions import MOST_SHARDS, shard_codes
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
 from everquery.spark.rows import (
     KAFKA_PLACE,
@@ -100,8 +100,9 @@ def watch(
     finally:
         log.close()
     check_columns(df.schema, stream)
-    shards = _shards(shards, "shards", stream)
-    wide = _shards(wide_shards, "wide_shards", stream) if stream.key is not None else 0
+    shards, wide = _number("shards", shards, 1), _number("wide_shards", wide_shards, 0)
+    if stream.key is None:  # one series, so one shard, which sees everything
+        shards, wide = 1, 0
     _set_up(spark)
     _, time_type = time_types(df.schema, stream)
     _, key_type = key_types(df.schema, stream)
@@ -133,7 +134,7 @@ def watch(
             RunShards(job, codes, plain, letters=dead_letters), TOLD, "Append", "None"
         )
     )
-    observed = told.observe(METRICS, *_figures(shards))
+    observed = told.observe(METRICS, *_figures(job.units))
     columns_told = from_arrow_schema(plain, prefer_timestamp_ntz=True)
     return observed.select("notices").mapInArrow(UnpackNotices(), columns_told)
 
@@ -174,10 +175,12 @@ def _placed(df: DataFrame, place: Sequence[str]) -> dict[str, Column]:
     return {SOURCE: hashed, OFFSET: offset.cast("bigint")}
 
 
-def _shards(shards: int, name: str, stream: Stream) -> int:
-    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 0:
-        raise SparkError(f"{name} is {shards!r}; it takes an integer")
-    return 1 if stream.key is None else shards  # without key there is one series, so one shard
+def _number(name: str, given: int, least: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise SparkError(f"{name} is {given!r}; it takes an integer")
+    if not least <= given <= MOST_SHARDS:
+        raise SparkError(f"{name} is {given}; it takes {least} to {MOST_SHARDS}")
+    return given
 
 
 def _set_up(spark: SparkSession) -> None:
