@@ -693,6 +693,8 @@ class Shard:
     def counts(self) -> tuple[Int32s, Int64s]:
         """Return the live queries that count, in order of registration, and what they lack."""
         self.settle()
+        if not len(self.indexes[Threshold.kind].layers):
+            return np.empty(0, np.int32), np.empty(0, np.int64)
         n = len(self.catalog)
         counting = self.catalog.kind[:n] == _KIND_NAMES.index(Threshold.kind)
         slots = np.flatnonzero(counting & (self.catalog.flags[:n] != 0)).astype(np.int32)
