@@ -43,6 +43,12 @@ SUMMARY = {
     "event rate while 10,000 queries a second are registered": (
         "Border: event rate with 10,000 registrations a second, all cores"
     ),
+    "events through 1,000,000 threshold queries, over a whole life": (
+        "Threshold, one attribute, 1,000,000 queries: a whole life in batches"
+    ),
+    "the same against counting what a range index finds": (
+        "Threshold, one attribute, 1,000,000 queries: in batches against stabbing"
+    ),
     "registering a table of 1,000,000 border queries": (
         "`register_table` of 1,000,000 border queries, index included"
     ),
