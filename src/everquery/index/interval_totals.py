@@ -19,7 +19,6 @@ from everquery.index.arrays import (
     Floats,
     Int32s,
     Int64s,
-    grow,
     total_bytes,
 )
 from everquery.index.cei import bucket_of, fill_buckets, plan_grid, rank_ends, rank_in_bucket
@@ -95,6 +94,84 @@ def walk_events(
 
 
 @kernel
+def walk_lane(
+    rows: tuple[int, int], begin: int, end: int, ranks: Int64s, weight: Int64s,
+    intervals: tuple[Int32s, Int32s], slot: Int32s, flags: Bytes, lefts: Lefts, out: Int64s, n: int,
+) -> tuple[Int64s, int, int]:  # fmt: skip
+    """Take a lane's rows, all settled, through a few events; also return the least they lack."""
+    lowest = ENDLESS
+    for row in range(rows[0], rows[1]):
+        rest = lefts.left[row]
+        if rest == NEVER:
+            continue
+        for i in range(begin, end):
+            inside = intervals[0][row] <= ranks[i] < intervals[1][row]
+            rest -= weight[i] if inside else 0
+        if rest > 0:
+            lefts.left[row] = rest
+        elif flags[slot[row]] & LIVE_MASK != LIVE:
+            lefts.left[row] = NEVER
+        else:
+            out, n = walk_events(
+                row, begin, end, lefts.left[row], ranks, weight, intervals, lefts, out, n
+            )
+        if lefts.left[row] != NEVER:
+            lowest = min(lowest, lefts.left[row])
+    return out, n, lowest
+
+
+@kernel
+def tell_lane(
+    rows: tuple[int, int], base: int, prefix: Int64s, intervals: tuple[Int32s, Int32s],
+    slot: Int32s, flags: Bytes, lefts: Lefts, candidates: Int64s,
+) -> tuple[int, int]:  # fmt: skip
+    """Tell a lane's rows what they gained; list those that fire, as they were before.
+
+    Returns how many fire, and the least that another one lacks.
+    """
+    lowest = ENDLESS
+    found = 0
+    for row in range(rows[0], rows[1]):
+        rest = lefts.left[row]
+        if rest == NEVER:
+            continue
+        rest -= prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
+        if rest > 0:
+            lefts.left[row] = rest
+            lowest = min(lowest, rest)
+        elif flags[slot[row]] & LIVE_MASK != LIVE:
+            lefts.left[row] = NEVER
+        else:
+            candidates[found] = row
+            found += 1
+    return found, lowest
+
+
+@kernel
+def scan_fires(
+    candidates: Int64s, found: int, base: int, begin: int, end: int, prefix: Int64s, ranks: Int64s,
+    weight: Int64s, intervals: tuple[Int32s, Int32s], lefts: Lefts, out: Int64s, n: int,
+) -> tuple[Int64s, int, int]:  # fmt: skip
+    """Find when rows fire by scanning the events; also return the least that one lacks then.
+
+    A row's gain may be of earlier batches in part: what it lacked in front of this one is less.
+    """
+    lowest = ENDLESS
+    for k in range(found):
+        row = candidates[k]
+        gain = prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
+        here = 0
+        for i in range(begin, end):
+            inside = intervals[0][row] <= ranks[i] < intervals[1][row]
+            here += weight[i] if inside else 0
+        rest = lefts.left[row] - (gain - here)
+        out, n = walk_events(row, begin, end, rest, ranks, weight, intervals, lefts, out, n)
+        if lefts.left[row] != NEVER:
+            lowest = min(lowest, lefts.left[row])
+    return out, n, lowest
+
+
+@kernel
 def count_intervals(
     events: tuple[Int32s, Int64s, Floats, Int64s],
     lanes: tuple[Int32s, Int64s, Int64s],
@@ -151,74 +228,36 @@ def count_intervals(
             weighs += weight[i]
         base = rank_start[lane]
         rank_of_lane(values, begin, end, lane, grid, bounds, ranks)
-        lowest = ENDLESS
-        if weighs >= slack[lane]:
-            looked += row_start[lane + 1] - row_start[lane]
-        if weighs >= slack[lane] and end - begin <= FEW_EVENTS and lefts.settled[lane]:
-            for row in range(row_start[lane], row_start[lane + 1]):
-                rest = lefts.left[row]
-                if rest == NEVER:
-                    continue
-                for i in range(begin, end):
-                    inside = intervals[0][row] <= ranks[i] < intervals[1][row]
-                    rest -= weight[i] if inside else 0
-                if rest > 0:
-                    lefts.left[row] = rest
-                elif flags[slot[row]] & LIVE_MASK != LIVE:
-                    lefts.left[row] = NEVER
-                else:
-                    out, fires = walk_events(
-                        row, begin, end, lefts.left[row], ranks, weight, intervals, lefts, out,
-                        fires,
-                    )  # fmt: skip
-                if lefts.left[row] != NEVER:
-                    lowest = min(lowest, lefts.left[row])
-            slack[lane] = lowest
+        rows = row_start[lane], row_start[lane + 1]
+        looks = weighs >= slack[lane]
+        if looks:
+            looked += rows[1] - rows[0]
+        if looks and end - begin <= FEW_EVENTS and lefts.settled[lane]:
+            out, fires, slack[lane] = walk_lane(
+                rows, begin, end, ranks, weight, intervals, slot, flags, lefts, out, fires
+            )
             continue
         for i in range(begin, end):
             if ranks[i] >= base:
                 counts[ranks[i]] += weight[i]
-        if weighs < slack[lane]:
+        lefts.settled[lane] = looks
+        if not looks:
             slack[lane] -= weighs
-            lefts.settled[lane] = 0
             continue
         add_up(counts, base, rank_start[lane + 1], prefix)
-        lefts.settled[lane] = 1
-        found = 0
-        for row in range(row_start[lane], row_start[lane + 1]):
-            rest = lefts.left[row]
-            if rest == NEVER:
-                continue
-            rest -= prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
-            if rest > 0:
-                lefts.left[row] = rest
-                lowest = min(lowest, rest)
-            elif flags[slot[row]] & LIVE_MASK != LIVE:
-                lefts.left[row] = NEVER
-            else:
-                candidates[found] = row
-                found += 1
-        for k in range(found):
-            row = candidates[k]
-            gain = prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
-            if (end - begin) * found > SCANNED and end - begin > SMALL_LANE:
-                if 3 * (left_over + 1) > hard.size:
-                    hard = grow(hard)
-                hard[3 * left_over] = group
-                hard[3 * left_over + 1] = row
-                hard[3 * left_over + 2] = gain
+        found, lowest = tell_lane(rows, base, prefix, intervals, slot, flags, lefts, candidates)
+        if (end - begin) * found > SCANNED and end - begin > SMALL_LANE:
+            for k in range(found):
+                row = candidates[k]
+                gain = prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
+                hard = note_fire(group, row, gain, hard, left_over)
                 left_over += 1
-                continue
-            here = 0
-            for i in range(begin, end):
-                inside = intervals[0][row] <= ranks[i] < intervals[1][row]
-                here += weight[i] if inside else 0
-            rest = lefts.left[row] - (gain - here)
-            out, fires = walk_events(
-                row, begin, end, rest, ranks, weight, intervals, lefts, out, fires
-            )
-            if lefts.left[row] != NEVER:
-                lowest = min(lowest, lefts.left[row])
+        else:
+            out, fires, least = scan_fires(
+                candidates, found, base, begin, end, prefix, ranks, weight, intervals, lefts, out,
+                fires,
+            )  # fmt: skip
+            lowest = min(lowest, least)
         slack[lane] = lowest
     return out, fires, hard, left_over, looked
 
