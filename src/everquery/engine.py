@@ -43,6 +43,7 @@ from everquery.quotas import check_quota, check_room, owners_of, rows_beyond
 from everquery.registry import Registry
 from everquery.results import Explanation, Registered
 from everquery.shard import DueMerge, Shard
+from everquery.shard_snapshots import shard_of, snapshot_of
 from everquery.state.names import repeated
 from everquery.statements import execute
 from everquery.stream import OWNER_COLUMNS, Stream
@@ -492,11 +493,11 @@ class Engine:
     def snapshot(self) -> bytes:
         """Return queries and state as bytes, for `restore`."""
         with self._lock:
-            return self._shard.snapshot(self._position)
+            return snapshot_of(self._shard, self._position)
 
     def restore(self, snapshot: bytes) -> None:
         """Become the engine that a snapshot was taken of; on an error, stay as it is."""
-        restored, position = Shard.restore(self._stream, snapshot, labelled=self._labelled)
+        restored, position = shard_of(self._stream, snapshot, labelled=self._labelled)
         with self._lock:
             self._merging = None
             self._shard = restored

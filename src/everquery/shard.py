@@ -72,12 +72,10 @@ from everquery.state.dead_letters import DeadLetters, Letters
 from everquery.state.events import FINE, LATE, Arrivals, decode
 from everquery.state.hygiene import Hygiene
 from everquery.state.keys import KeyTable, type_of_key
-from everquery.state.snapshot import check_stream, pack, stream_header, unpack
 from everquery.stream import Stream
 from everquery.tidying import StepRecord, partial_lives, tidied
 
 _KIND_NAMES = tuple(KINDS)
-ROW_PARTS = ("slot", "key", "low", "high")
 _OUTCOMES = OutcomeTable()
 
 SWEEP = 10_000  # dropped queries after which segments are looked through for them
@@ -165,11 +163,12 @@ class Shard:
 
     def _pause(self, slots: Int32s) -> None:
         for kind, index in self.indexes.items():
-            index.pause(self._of_kind(slots, kind))
+            index.pause(self.of_kind(slots, kind))
         self.catalog.pause(slots)
         self.hygiene.pause(slots)
 
-    def _of_kind(self, slots: Int32s, kind: str) -> Int32s:
+    def of_kind(self, slots: Int32s, kind: str) -> Int32s:
+        """Return the slots of queries of a kind."""
         found: Int32s = slots[self.catalog.kind[slots] == _KIND_NAMES.index(kind)]
         return found
 
@@ -320,7 +319,7 @@ class Shard:
         self._new.append(resumed)
         self.settle()
         for kind, index in self.indexes.items():
-            wanted = self._of_kind(resumed, kind)
+            wanted = self.of_kind(resumed, kind)
             index.resume(wanted)
             for rows in index.layers.find(wanted):
                 index.revive(rows)
@@ -657,7 +656,7 @@ class Shard:
         for index in self.indexes.values():
             index.renumber(slots)
         self.hygiene.renumber(slots)
-        self._announce_again()
+        self.announce_again()
         self._sweep_at = 1
 
     def install(self, due: DueMerge, merged: Any) -> None:  # noqa: ANN401 - the kind's segment type
@@ -742,78 +741,7 @@ class Shard:
         flags = self.catalog.flags[: len(self.catalog)]
         return self.catalog.names.strings().take(pa.array(np.flatnonzero(flags & PAUSED)))
 
-    # -- snapshots ----------------------------------------------------------------------------
-
-    def snapshot(self, position: int = 0) -> bytes:
-        """Return everything that the shard knows, and the log position that it stands at."""
-        self.settle()
-        header: dict[str, Any] = {
-            "position": position,
-            "stream": stream_header(self.stream),
-            "counts": {"events": self.events, "notices": self.notices},
-            "shapes": [],
-            "quotas": list(self.quotas.items()),
-            "ended": sorted(self.ended),
-        }
-        arrays: dict[str, Array] = {}
-        kept = self.catalog.save(arrays)
-        self.hygiene.save(header, arrays, kept)
-        self.keys.save(header, arrays)
-        self.admission.save(header, arrays)
-        self.dead_letters.save(arrays)
-        for kind, index in self.indexes.items():
-            for rows in index.rows(self.catalog.flags):
-                name = f"rows{len(header['shapes'])}"
-                header["shapes"].append([kind, list(rows.shape.attributes), rows.shape.keyed])
-                slot = np.searchsorted(kept, rows.slot).astype(np.int32)
-                for part, array in zip(ROW_PARTS, (slot, *rows.arrays()[1:]), strict=True):
-                    arrays[f"{name}.{part}"] = array
-            slots = self._of_kind(kept.astype(np.int32), kind)
-            for name, array in (index.numbers(slots) | index.state(slots)).items():
-                arrays[f"{kind}.{name}"] = array
-        return pack(header, arrays)
-
-    @classmethod
-    def restore(
-        cls, stream: Stream, snapshot: bytes, *, labelled: bool = False
-    ) -> tuple[Shard, int]:
-        """Return the shard that a snapshot was taken of, and its log position.
-
-        Raises
-        ------
-        SnapshotError
-            If the bytes are damaged, of another stream, or of a newer version.
-        """
-        header, arrays = unpack(snapshot)
-        check_stream(header["stream"], stream)
-        shard = cls(stream, labelled=labelled)
-        shard.events = header["counts"]["events"]
-        shard.notices = header["counts"]["notices"]
-        shard.quotas = dict(header.get("quotas", ()))
-        shard.ended = set(header.get("ended", ()))
-        shard.keys.load(header, arrays)
-        shard.admission.load(header, arrays)
-        shard.catalog.load(arrays)
-        shard.hygiene.load(header, arrays, shard.admission.time_type)
-        shard.admission.marking = shard.hygiene.active
-        shard.dead_letters.load(arrays)
-        for kind, index in shard.indexes.items():
-            prefix = f"{kind}."
-            state = {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
-            if state:
-                slots = shard._of_kind(np.arange(len(shard.catalog), dtype=np.int32), kind)
-                index.describe(slots, state)
-                index.set_state(slots, state)
-        for i, (kind, attributes, keyed) in enumerate(header["shapes"]):
-            shape = Shape(tuple(attributes), keyed)
-            rows = Rows(shape, *(arrays[f"rows{i}.{part}"] for part in ROW_PARTS))
-            shard.indexes[kind].add(rows, shard.catalog.flags, announce=False)
-        shard._announce_again()
-        return shard, int(header["position"])
+    # -- what other runtimes and snapshots set -------------------------------------------------
 
     def has_announced(self) -> None:
         """Take it that all announcements that are due were made elsewhere."""
@@ -831,7 +759,7 @@ class Shard:
             index.forget_positions()
         return numbers
 
-    def _announce_again(self) -> None:
+    def announce_again(self) -> None:
         """Take up the announcements that are still due from the flags of the queries."""
         new = np.flatnonzero(self.catalog.flags[: len(self.catalog)] & NEW).astype(np.int32)
         self._new = [new] if new.size else []

@@ -18,7 +18,8 @@ import numpy as np
 
 from everquery.index.arrays import Array, Floats, Int32s, Int64s, resized, total_bytes
 from everquery.index.jit import kernel
-from everquery.state.gk_merge import capacity, compress, merge_run, merge_sorted, pick_tuples
+from everquery.state.gk_merge import capacity, compress, merge_run, merge_sorted
+from everquery.state.ranked_tuples import RankedTuples, Tuples, empty_tuples
 from everquery.state.slices import ENDLESS, Slices, make_room, repacked
 
 # A longer batch of a key comes in pieces. Sorting is nearly all of the cost, and NumPy sorts 1,000
@@ -28,8 +29,6 @@ from everquery.state.slices import ENDLESS, Slices, make_room, repacked
 LEAST_PIECE = 256
 PIECE_LIMITS = 8
 INSERTION_SORTED = 24  # values, up to which a call of NumPy's sort costs more than an own loop
-
-Tuples = tuple[Floats, Int64s, Int64s]
 
 
 @kernel
@@ -121,7 +120,7 @@ def add_groups(
     return group_key.size, 0
 
 
-class Summaries:
+class Summaries(RankedTuples):
     """Summaries of many keys, in shared arrays.
 
     Parameters
@@ -216,28 +215,6 @@ class Summaries:
         n = merge_run(old, seen - waiting, values[end : end + waiting], cap, new)
         return (new[0][:n], new[1][:n], new[2][:n])
 
-    def query_many(self, key: int, ranks: Floats) -> Tuples:
-        """Return for each rank the nearest tuple: values, and the bounds of their ranks.
-
-        The rank of each value is within ``epsilon n`` of a whole rank from 1 to `n`; of one between
-        two whole ranks if ``2 epsilon n`` is at least 1. A key never heard of has no answers.
-
-        Parameters
-        ----------
-        ranks : float64, shape (k,)
-        """
-        values, r_minus, r_plus = self.tuples(key)
-        if not values.size:
-            return empty_tuples(0)
-        picked = np.empty(ranks.size, np.int64)
-        pick_tuples(r_minus, r_plus, ranks, picked)
-        return values[picked], r_minus[picked], r_plus[picked]
-
-    def query(self, key: int, rank: float) -> tuple[float, int, int] | None:
-        """Return a value near a rank and the bounds of its rank; None of a key never heard of."""
-        values, r_minus, r_plus = self.query_many(key, np.array([rank], np.float64))
-        return (float(values[0]), int(r_minus[0]), int(r_plus[0])) if values.size else None
-
     def sizes(self) -> Int64s:
         """Return how many tuples and waiting values each key has."""
         held: Int64s = self._sizes + self._waits
@@ -295,8 +272,3 @@ def sort_pieces(starts: Int64s, values: Floats) -> None:
     sort_groups(starts, values, INSERTION_SORTED)
     for group in np.flatnonzero(np.diff(starts) > INSERTION_SORTED):
         values[starts[group] : starts[group + 1]].sort()
-
-
-def empty_tuples(size: int) -> Tuples:
-    """Return room for so many tuples."""
-    return np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)

@@ -13,13 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from everquery.index.arrays import Array, Floats, Int32s, Int64s, resized, total_bytes
-from everquery.state.gk_merge import pick_tuples
-from everquery.state.gk_summary import Tuples, empty_tuples
+from everquery.state.ranked_tuples import RankedTuples, Tuples, empty_tuples
 from everquery.state.slices import ENDLESS, Slices, make_room, repacked
 from everquery.state.window_buckets import append_rows, merge_samples, plan_buckets, window_tuples
 
 
-class WindowSummaries:
+class WindowSummaries(RankedTuples):
     """Summaries of the last `window` rows of many keys, in shared arrays.
 
     Parameters
@@ -156,20 +155,6 @@ class WindowSummaries:
         shape = (oldest, length, step, full)
         size = window_tuples(samples, rows, float(lowest), n, gone, shape, out)
         return out[0][:size], out[1][:size], out[2][:size]
-
-    def query_many(self, key: int, ranks: Floats) -> Tuples:
-        """Return for each rank the nearest tuple, as `Summaries.query_many` does."""
-        values, r_minus, r_plus = self.tuples(key)
-        if not values.size:
-            return empty_tuples(0)
-        picked = np.empty(ranks.size, np.int64)
-        pick_tuples(r_minus, r_plus, ranks, picked)
-        return values[picked], r_minus[picked], r_plus[picked]
-
-    def query(self, key: int, rank: float) -> tuple[float, int, int] | None:
-        """Return a value near a rank and the bounds of its rank; None of a key never heard of."""
-        values, r_minus, r_plus = self.query_many(key, np.array([rank], np.float64))
-        return (float(values[0]), int(r_minus[0]), int(r_plus[0])) if values.size else None
 
     def sizes(self) -> Int64s:
         """Return how many samples and rows each key has."""
