@@ -28,9 +28,10 @@ lint: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
 
-# The terminal pictures of the docs, from what the commands really print.
+# The terminal pictures of the docs, from what the commands really print, and the Q-Q plot.
 docs-pictures: $(VENV)/.installed-dev
 	$(BIN)/python tools/pictures.py
+	$(BIN)/python tools/qq_plot.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -20,15 +20,16 @@ from everquery.errors import (
     UnknownQueryError,
     UnknownStreamError,
 )
-from everquery.queries import Border, Box, Interval, Query, Range, Threshold
+from everquery.queries import Border, Box, Interval, Quantile, Query, Range, Threshold
 from everquery.queries.sql import InvalidSqlError
 from everquery.registry import Registry
-from everquery.results import Explanation, Registered
+from everquery.results import Answer, Explanation, Registered
 from everquery.stream import Stream
 
 open = open_engine  # noqa: A001 - `eq.open(url)` reads well, and nobody imports * from here
 
 __all__ = [
+    "Answer",
     "Border",
     "Box",
     "DuplicateQueryError",
@@ -41,6 +42,7 @@ __all__ = [
     "InvalidSqlError",
     "InvalidStreamError",
     "InvalidTableError",
+    "Quantile",
     "Query",
     "QuotaError",
     "Range",

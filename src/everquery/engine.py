@@ -15,6 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from everquery.answers import answer_of, quantiles_of
+from everquery.composites import reach_parts, with_parts
 from everquery.errors import (
     InvalidBatchError,
     InvalidQueryError,
@@ -41,7 +43,7 @@ from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
 from everquery.quotas import check_quota, check_room, owners_of, rows_beyond
 from everquery.registry import Registry
-from everquery.results import Explanation, Registered
+from everquery.results import Answer, Explanation, Registered
 from everquery.shard import DueMerge, Shard
 from everquery.shard_snapshots import shard_of, snapshot_of
 from everquery.state.names import repeated
@@ -194,7 +196,7 @@ class Engine:
             if not isinstance(each, Query) or type(each) is Query:
                 kinds = ", ".join(kind.spec.__name__ for kind in KINDS.values())
                 raise InvalidQueryError(f"{each!r} is no standing query; give one of {kinds}")
-        self._apply(Register(queries))
+        self._apply(Register(tuple(part for each in queries for part in each.parts())))
 
     def register_table(
         self,
@@ -212,9 +214,11 @@ class Engine:
             each attribute (null for no limit); ``closed`` (optional: left, right, both, neither);
             ``owner``, ``labels`` (a JSON object), ``ttl``, ``throttle`` (optional; spans are
             numbers in the unit of the time column, or durations); ``silent``, ``dwell`` (optional,
-            for borders); ``total``, and ``repeat``, ``count`` (optional; for thresholds).
+            for borders); ``total``, and ``repeat``, ``count`` (optional; for thresholds). Quantiles
+            have no ranges, but ``attribute``, ``phi``, ``epsilon``, and ``last``, ``by_key``
+            (optional).
         kind : str
-            ``range``, ``border`` or ``threshold``.
+            ``range``, ``border``, ``threshold`` or ``quantile``.
         on_error : {"raise", "skip"}
             What bad rows do: refuse the table, or stay out of it.
 
@@ -257,7 +261,10 @@ class Engine:
         return Registered(registered, errors)
 
     def deregister(self, query_id: str | Iterable[str]) -> None:
-        """End a query, or several; an unknown id raises, and then none is ended."""
+        """End a query, or several; an unknown id raises, and then none is ended.
+
+        Here, and where queries are paused and resumed, the id of a composite stands for its parts.
+        """
         self._apply(Deregister(_ids(query_id)))
 
     def pause(self, query_id: str | Iterable[str]) -> None:
@@ -271,6 +278,32 @@ class Engine:
         it is silent.
         """
         self._apply(Resume(_ids(query_id)))
+
+    def parts(self, query_id: str | Iterable[str]) -> list[str]:
+        """Return the ids of the live queries that an id, or several, stands for.
+
+        Its own; or, if no live query has it, those of the quantile queries that were registered
+        together as one composite with this id, and are still live.
+
+        Raises
+        ------
+        UnknownQueryError
+            If there is none.
+
+        Examples
+        --------
+        >>> import everquery as eq
+        >>> engine = eq.Engine(eq.Stream("calls", attributes=["ms"]))
+        >>> engine.register(eq.Quantile("slow", "ms", phi=[0.5, 0.99], epsilon=0.005))
+        >>> engine.parts("slow")
+        ['slow[0.5]', 'slow[0.99]']
+        >>> engine.deregister("slow")
+        """
+        with self._lock:
+            ids = with_parts(self._shard, _ids(query_id))
+            self._shard.check(Deregister(ids))
+            found: list[str] = ids.to_pylist()
+            return found
 
     def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> pa.Table | None:
         """Run SQL statements, and return what the last one shows; see docs/sql.md.
@@ -300,10 +333,11 @@ class Engine:
     ) -> pa.Table:
         """Return live queries in order of registration: all, or those that all filters hold for.
 
-        Columns: id, kind, key, emit (the events that it tells of: ``enter,leave``), state (``live``
-        or ``paused``), owner, labels (a JSON object), the kinds' options, total (of thresholds),
-        ttl, dwell and throttle as SQL writes them, and for each attribute its half-open range,
-        null where there is no limit.
+        Columns: id, kind, key, attribute (of quantiles), emit (the events that it tells of:
+        ``enter,leave``), state (``live`` or ``paused``), owner, labels (a JSON object), the kinds'
+        options, total (of thresholds), phi, epsilon and last (of quantiles), ttl, dwell and
+        throttle as SQL writes them, and for each attribute its half-open range, null where there is
+        no limit.
 
         Parameters
         ----------
@@ -388,6 +422,70 @@ class Engine:
         """
         with self._lock:
             return self._shard.progress(query_id)
+
+    def answer(self, query_id: str, *, key: Key | None = None) -> Answer:
+        """Return what a quantile query is answered now.
+
+        Parameters
+        ----------
+        key : str or int, optional
+            Of which key, where the query asks for that of each.
+
+        Raises
+        ------
+        UnknownQueryError
+            If no live query has this id.
+        InvalidQueryError
+            If the query is of another kind, or the key is missing or one too many.
+
+        Examples
+        --------
+        >>> import everquery as eq, pyarrow as pa
+        >>> engine = eq.Engine(eq.Stream("calls", attributes=["ms"]))
+        >>> engine.register(eq.Quantile("median", "ms", phi=0.5, epsilon=0.01))
+        >>> notices = engine.process(pa.table({"ms": [12.0, 48.0, 7.0]}))
+        >>> engine.answer("median").value
+        12.0
+        """
+        with self._lock:
+            return answer_of(self._shard, query_id, key)
+
+    def quantiles(
+        self,
+        attribute: str | None = None,
+        *,
+        phi: Iterable[float],
+        key: Key | None = None,
+        last: int | None = None,
+    ) -> list[Answer]:
+        """Return any quantiles of rows that a standing quantile query is about.
+
+        Parameters
+        ----------
+        attribute : str, optional
+            Needed where queries are about several.
+        phi : numbers above 0 and up to 1
+        key : str or int, optional
+            Of one key's rows; else of all keys' together.
+        last : int, optional
+            Of the last so many rows, as a query has it.
+
+        Raises
+        ------
+        InvalidQueryError
+            If no live query keeps a summary of such rows, or a phi can't be.
+
+        Examples
+        --------
+        >>> import everquery as eq, pyarrow as pa
+        >>> engine = eq.Engine(eq.Stream("calls", attributes=["ms"]))
+        >>> engine.register(eq.Quantile("median", "ms", phi=0.5, epsilon=0.01))
+        >>> notices = engine.process(pa.table({"ms": [12.0, 48.0, 7.0]}))
+        >>> [answer.value for answer in engine.quantiles(phi=[0.25, 0.5, 1])]
+        [7.0, 12.0, 48.0]
+        """
+        with self._lock:
+            return quantiles_of(self._shard, attribute, phi, key, last)
 
     def explain(self, query_id: str) -> Explanation:
         """Return how a query is evaluated, and what it is expected to cost."""
@@ -517,13 +615,14 @@ class Engine:
         with self._lock:
             if self._registry is None:
                 self._check_room(change)
-                self._shard.apply(change)
+                reach_parts(self._shard, change, self._shard.apply)
                 return
             self._check_writable()
             self._report_ended()
+            asked = change
             while True:
                 try:
-                    self._shard.check(change)
+                    change = reach_parts(self._shard, asked, self._shard.check)
                     self._check_room(change)
                 except (InvalidQueryError, UnknownQueryError):
                     if not self.refresh():  # so it is not because we are behind

@@ -18,6 +18,7 @@
     ├── SparkError                            the Spark runtime can't start, or not like this
     │   ├── SparkMissingError   (ImportError) PySpark, or what it needs, is not installed
     │   └── JavaMissingError                  no Java that Spark can run on
+    ├── PlotMissingError        (ImportError) matplotlib, which draws pictures, is not installed
     ├── UnreadableFileError     (ValueError)  a file of events or queries that can't be read
     ├── UnwritableFileError     (ValueError)  a file of notices or bad rows that can't be written
     ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
@@ -123,6 +124,10 @@ class SparkMissingError(SparkError, ImportError):
 
 class JavaMissingError(SparkError):
     """There is no Java here that Spark can run on."""
+
+
+class PlotMissingError(EverqueryError, ImportError):
+    """Matplotlib, which draws pictures, is not installed."""
 
 
 class UnreadableFileError(EverqueryError, ValueError):

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from everquery.index.border_index import BorderIndex
 from everquery.index.kind import KindIndex
+from everquery.index.quantile_index import QuantileIndex
 from everquery.index.range_index import RangeIndex
 from everquery.index.threshold_index import ThresholdIndex
-from everquery.queries import Border, Query, Range, Threshold
+from everquery.queries import Border, Quantile, Query, Range, Threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +39,6 @@ KINDS: dict[str, Kind] = {
         Kind(Range, RangeIndex),
         Kind(Border, BorderIndex),
         Kind(Threshold, ThresholdIndex),
+        Kind(Quantile, QuantileIndex),
     )
 }

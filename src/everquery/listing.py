@@ -13,16 +13,22 @@ import pyarrow.compute as pc
 from everquery.index.arrays import OPTION_FLAGS, PAUSED
 from everquery.kinds import KINDS
 from everquery.queries.block import QueryBlock
+from everquery.queries.numbers import NONE
 from everquery.queries.spans import SpanColumn
 from everquery.queries.sql.literals import print_span
 from everquery.shard import Shard
 from everquery.state.rules import SPANS
+from everquery.stream import Stream
 
-_TEXTS = ("id", "kind", "key", "emit", "state", "owner", "labels")
+_TEXTS = ("id", "kind", "key", "attribute", "emit", "state", "owner", "labels")
 
 SKIP = "skip_"  # and an event: the option that a query does not tell of it
 _SHOWN = [name for name in OPTION_FLAGS if not name.startswith(SKIP)]
-_NUMBERS = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.spec.numbers))
+_NUMBERS = {
+    number.name: pa.from_numpy_dtype(number.dtype)
+    for kind in KINDS.values()
+    for number in kind.spec.numbers
+}
 
 
 def list_queries(shard: Shard) -> pa.Table:
@@ -37,17 +43,20 @@ def list_queries(shard: Shard) -> pa.Table:
             "id": block.ids,
             "kind": pa.repeat(block.kind, n),
             "key": pa.nulls(n, pa.string()) if block.keys is None else block.keys,
+            "attribute": _attribute(block, stream),
             "emit": _emitted(block),
             "state": pa.array(["live", "paused"]).take(pa.array(paused.astype(np.int8))),
             "owner": pa.nulls(n, pa.string()) if block.owner is None else block.owner,
             "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
             **{name: pa.nulls(n, pa.bool_()) for name in _SHOWN},
-            **{name: pa.nulls(n, pa.int64()) for name in _NUMBERS},
+            **{name: pa.nulls(n, kind) for name, kind in _NUMBERS.items()},
             **{name: _spans(block, name) for name in SPANS},
         }
         options = {name: values for name, values in block.options.items() if name in _SHOWN}
         columns.update({name: pa.array(values) for name, values in options.items()})
-        columns.update({name: pa.array(values) for name, values in block.numbers.items()})
+        columns.update(
+            {name: pa.array(values, mask=values == NONE) for name, values in block.numbers.items()}
+        )
         for a, name in enumerate(stream.attributes):
             low, high = np.full(n, -np.inf), np.full(n, np.nan)
             if a in block.attributes:
@@ -62,7 +71,7 @@ def list_queries(shard: Shard) -> pa.Table:
             [
                 *((name, pa.string()) for name in _TEXTS),
                 *((name, pa.bool_()) for name in _SHOWN),
-                *((name, pa.int64()) for name in _NUMBERS),
+                *_NUMBERS.items(),
                 *((name, pa.string()) for name in SPANS),
                 *((name, pa.float64()) for name in names),
             ]
@@ -70,6 +79,13 @@ def list_queries(shard: Shard) -> pa.Table:
     if shard.keys.type == pa.int64():
         parts = [_with_integer_keys(part) for part in parts]
     return pa.concat_tables(parts).sort_by("slot").drop_columns("slot")
+
+
+def _attribute(block: QueryBlock, stream: Stream) -> pa.Array:
+    """Return the attribute that queries name in place of a box."""
+    if KINDS[block.kind].spec.boxed:
+        return pa.nulls(len(block), pa.string())
+    return pa.repeat(stream.attributes[block.attributes[0]], len(block))
 
 
 def _emitted(block: QueryBlock) -> pa.Array:

@@ -9,9 +9,10 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from everquery.index.arrays import Array, Bytes, Int32s, Int64s, Uint64s
+from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
 from everquery.index.jit import kernel
 from everquery.index.rows import (
+    ANSWER,
     CODE_MASK,
     PLACE_SHIFT,
     SLOT_MASK,
@@ -27,6 +28,7 @@ from everquery.state.names import scramble
 from everquery.stream import OWNER_COLUMNS, Stream
 
 _SALT = np.uint64(0xD6E8FEB86659FD93)
+ANSWER_TYPES = (pa.float64(), pa.int64(), pa.int64(), pa.int64(), pa.float64())
 FIRST_ATTRIBUTE = 7  # columns of a notice stand before them
 
 
@@ -247,15 +249,42 @@ def totals_in_order(
     parts = [part for _, part in found if isinstance(part, Crossings) and part.totals is not None]
     if not parts:
         return None
-    keys = np.concatenate([part.keys for part in parts])
-    keys = keys >> PLACE_SHIFT << 32 | (keys >> SLOT_SHIFT & SLOT_MASK)
     totals = np.zeros(ordered.keys.size, np.int64)
-    # One query tells one thing of an event, so that position and slot name the notice.
-    order = np.argsort(ordered.keys, kind="stable")
-    totals[order[np.searchsorted(ordered.keys, keys, sorter=order)]] = np.concatenate(
+    totals[_places(ordered, [part.keys for part in parts])] = np.concatenate(
         [part.totals for part in parts if part.totals is not None]
     )
     return totals
+
+
+def answers_in_order(
+    ordered: Ordered, found: Sequence[tuple[int, Matches | Crossings]]
+) -> Floats | None:
+    """Return the figures of answers that notices tell, NaN where they tell none."""
+    parts = [part for _, part in found if isinstance(part, Crossings) and part.answers is not None]
+    if not parts:
+        return None
+    places = _places(ordered, [part.keys for part in parts])
+    if len(parts) == 1 and np.array_equal(places, np.arange(ordered.keys.size)):
+        return parts[0].answers
+    answers = np.full((len(ANSWER), ordered.keys.size), np.nan)
+    answers[:, places] = np.concatenate(
+        [part.answers for part in parts if part.answers is not None], axis=1
+    )
+    return answers
+
+
+def _places(ordered: Ordered, keys: Sequence[Int64s]) -> Int64s:
+    """Return where crossings are among all notices.
+
+    One query tells one thing of an event, so that position and slot name the notice.
+    """
+    wanted = np.concatenate(keys)
+    wanted = wanted >> PLACE_SHIFT << 32 | (wanted >> SLOT_SHIFT & SLOT_MASK)
+    if np.array_equal(wanted, ordered.keys):  # nothing else is told, and all is in order already
+        return np.arange(wanted.size)
+    order = np.argsort(ordered.keys, kind="stable")
+    places: Int64s = order[np.searchsorted(ordered.keys, wanted, sorter=order)]
+    return places
 
 
 def notice_schema(
@@ -277,10 +306,16 @@ def notice_schema(
             ("total", pa.int64()),
             ("rounds", pa.int64()),
             ("held_back", pa.int64()),
+            *zip(answer_columns(stream), ANSWER_TYPES, strict=True),
             *((name, text) for name in OWNER_COLUMNS if labelled),
             ("notice_id", pa.binary(16)),
         ]
     )
+
+
+def answer_columns(stream: Stream) -> tuple[str, ...]:
+    """Return the names of the columns of an answer; those of attributes are taken already."""
+    return tuple(f"quantile_{name}" if name in stream.attributes else name for name in ANSWER)
 
 
 def as_time(times: Array, kind: pa.DataType) -> pa.Array:
@@ -333,6 +368,8 @@ class Told:
         What the id has besides: the moment, where that is not the event's own.
     totals : int64, or None if it is 0 for all
         The weight that a query has seen; 0 for kinds that count none.
+    answers : float64, shape (figures, n), or None if all are NaN
+        See `everquery.index.rows.ANSWER`.
     """
 
     ordered: Ordered
@@ -341,6 +378,7 @@ class Told:
     held: Int64s | None = None
     salt: Uint64s | None = None
     totals: Int64s | None = None
+    answers: Floats | None = None
 
 
 def join_told(parts: Sequence[Told]) -> Told:
@@ -355,12 +393,22 @@ def join_told(parts: Sequence[Told]) -> Told:
     totals = None
     if any(part.totals is not None for part in parts):
         totals = np.concatenate([totals_of(part) for part in parts])
-    return Told(ordered, np.arange(len(events)), events, totals=totals)
+    answers = None
+    if any(part.answers is not None for part in parts):
+        answers = np.concatenate([answers_of(part) for part in parts], axis=1)
+    return Told(ordered, np.arange(len(events)), events, totals=totals, answers=answers)
 
 
 def totals_of(told: Told) -> Int64s:
     """Return the totals of notices, 0 for those without."""
     return np.zeros(told.row.size, np.int64) if told.totals is None else told.totals
+
+
+def answers_of(told: Told) -> Floats:
+    """Return the figures of notices' answers, NaN for those without."""
+    if told.answers is None:
+        return np.full((len(ANSWER), told.row.size), np.nan)
+    return told.answers
 
 
 def write_notices(
@@ -401,6 +449,9 @@ def write_notices(
         columns[schema.names[FIRST_ATTRIBUTE + a]] = pa.array(values[row], mask=ended)
     for name, numbers in (("total", told.totals), ("rounds", rounds), ("held_back", told.held)):
         columns[name] = _known(numbers, columns["seq"])
+    names_of_answers = schema.names[schema.names.index("held_back") + 1 :]
+    for i, (name, kind) in enumerate(zip(names_of_answers, ANSWER_TYPES, strict=False)):
+        columns[name] = _figures(told.answers, i, kind, columns["seq"])
     if OWNER_COLUMNS[0] in schema.names:
         for name, codes in zip(OWNER_COLUMNS, (names.owner, names.labels), strict=True):
             columns[name] = _texts(codes, slot, names.texts)
@@ -414,9 +465,24 @@ def _known(numbers: Int64s | None, seq: pa.Array) -> pa.Array:
     """Return a column of the numbers that are not 0, and null for the others."""
     if numbers is not None:
         return pa.array(numbers, mask=numbers == 0)
-    # All null, which is the usual case: bits alone, over memory that is there already.
+    return _nothing(seq, pa.int64())
+
+
+def _nothing(seq: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column of nulls, the usual case: bits alone, over memory that is there already."""
     nothing = pa.py_buffer(bytes((len(seq) + 7) // 8))
-    return pa.Array.from_buffers(pa.int64(), len(seq), [nothing, seq.buffers()[1]], len(seq))
+    return pa.Array.from_buffers(kind, len(seq), [nothing, seq.buffers()[1]], len(seq))
+
+
+def _figures(answers: Floats | None, which: int, kind: pa.DataType, seq: pa.Array) -> pa.Array:
+    """Return a column of answers, null for notices without one."""
+    if answers is None:
+        return _nothing(seq, kind)
+    absent = np.isnan(answers[ANSWER.index("n")])
+    figures = answers[which]
+    if pa.types.is_integer(kind):
+        figures = np.where(absent, 0.0, figures).astype(np.int64)
+    return pa.array(figures, mask=absent)
 
 
 def _texts(codes: Int32s, slot: Int64s, texts: pa.Array) -> pa.Array:

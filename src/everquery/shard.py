@@ -31,6 +31,7 @@ from everquery.index.arrays import (
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Merge
 from everquery.index.rows import (
+    ANSWER,
     NO_KEY,
     PLACE_SHIFT,
     Crossings,
@@ -47,6 +48,7 @@ from everquery.notices import (
     Names,
     OutcomeTable,
     Told,
+    answers_in_order,
     as_time,
     in_order,
     join_told,
@@ -54,7 +56,7 @@ from everquery.notices import (
     totals_in_order,
     write_notices,
 )
-from everquery.queries import Query, Threshold
+from everquery.queries import Quantile, Query, Threshold
 from everquery.queries.block import QueryBlock, blocks_of_queries, check_fit
 from everquery.queries.changes import (
     Change,
@@ -114,7 +116,7 @@ class Shard:
         self.keys = KeyTable(len(stream.attributes), keyed=stream.key is not None)
         self.admission = Admission(stream, self.keys)
         self.dead_letters = DeadLetters(stream)
-        self.hygiene = Hygiene(len(stream.attributes))
+        self.hygiene = Hygiene(len(stream.attributes) + len(ANSWER))
         self.labelled = labelled
         self.ended: set[str] = set()  # queries that ended here, and still live in the log
         self.quotas: dict[str | None, int] = {}  # where no registry has them
@@ -173,6 +175,10 @@ class Shard:
         return found
 
     def _drop(self, slots: Int32s) -> None:
+        quantiles = self.of_kind(slots, Quantile.kind)
+        if quantiles.size:
+            self.settle()  # who came before a lane's last query left keeps the lane going
+            self.indexes[Quantile.kind].drop(quantiles)
         self.catalog.drop(slots)
         self.hygiene.drop(slots)
 
@@ -559,12 +565,12 @@ class Shard:
             self.catalog.flags,
             self.catalog.all_live,
             accepted.events.weight,
-            self._lives(accepted),
         )
+        lives = self._lives(accepted)
         found = [
             (_OUTCOMES.first[kind], part)
             for kind, index in self.indexes.items()
-            for part in index.process(step)
+            for part in index.process(replace(step, lives=lives[kind]) if kind in lives else step)
         ]
         if not found:
             return []
@@ -575,19 +581,22 @@ class Shard:
         if accepted.expired_row.size:
             ended = rows + np.searchsorted(accepted.expired_row, row)
             row = np.where(position & 1 == 0, ended, row)
-        return [Told(ordered, row, accepted.events, totals=totals_in_order(ordered, found))]
+        totals, answers = totals_in_order(ordered, found), answers_in_order(ordered, found)
+        return [Told(ordered, row, accepted.events, totals=totals, answers=answers)]
 
-    def _lives(self, accepted: Accepted) -> Lives | None:
-        """Return the queries whose count depends on which events they live to see."""
-        if not self.hygiene.active or not len(self.indexes[Threshold.kind].layers):
-            return None
+    def _lives(self, accepted: Accepted) -> dict[str, Lives]:
+        """Return by kind the queries whose state depends on which events they live to see."""
+        kinds = [name for name in (Threshold.kind, Quantile.kind) if len(self.indexes[name].layers)]
+        if not self.hygiene.active or not kinds:
+            return {}
         self.begin_lives()
         limit = self.admission.due_by(self.admission.newest)
         lives = partial_lives(accepted, self.hygiene, limit)
         if lives is None:
-            return None
-        counting = self.catalog.kind[lives.slot] == _KIND_NAMES.index(Threshold.kind)
-        return lives.take(np.flatnonzero(counting)) if counting.any() else None
+            return {}
+        kind = self.catalog.kind[lives.slot]
+        picked = {name: np.flatnonzero(kind == _KIND_NAMES.index(name)) for name in kinds}
+        return {name: lives.take(some) for name, some in picked.items() if some.size}
 
     def _write(self, told: list[Told]) -> pa.Table:
         if not told:

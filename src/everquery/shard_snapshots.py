@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from everquery.index.arrays import Array
+from everquery.index.arrays import Array, Int32s
 from everquery.index.rows import Rows, Shape
 from everquery.shard import Shard
 from everquery.state.snapshot import check_stream, pack, stream_header, unpack
@@ -66,18 +66,23 @@ def shard_of(stream: Stream, snapshot: bytes, *, labelled: bool = False) -> tupl
     shard.hygiene.load(header, arrays, shard.admission.time_type)
     shard.admission.marking = shard.hygiene.active
     shard.dead_letters.load(arrays)
-    _load_counts(shard, arrays)
+    states = _states(shard, arrays)
+    for kind, (slots, state) in states.items():
+        shard.indexes[kind].describe(slots, state)
     for i, (kind, attributes, keyed) in enumerate(header["shapes"]):
         shape = Shape(tuple(attributes), keyed)
         rows = Rows(shape, *(arrays[f"rows{i}.{part}"] for part in ROW_PARTS))
         shard.indexes[kind].add(rows, shard.catalog.flags, announce=False)
+    for kind, (slots, state) in states.items():
+        shard.indexes[kind].set_state(slots, state)
     shard.announce_again()
     return shard, int(header["position"])
 
 
-def _load_counts(shard: Shard, arrays: dict[str, Array]) -> None:
-    """Let the kinds that count take over their queries' numbers, and how far they are."""
-    for kind, index in shard.indexes.items():
+def _states(shard: Shard, arrays: dict[str, Array]) -> dict[str, tuple[Int32s, dict[str, Array]]]:
+    """Return the queries of each kind that has numbers, those numbers, and how far they are."""
+    states = {}
+    for kind in shard.indexes:
         prefix = f"{kind}."
         state = {
             name.removeprefix(prefix): array
@@ -86,5 +91,5 @@ def _load_counts(shard: Shard, arrays: dict[str, Array]) -> None:
         }
         if state:
             slots = shard.of_kind(np.arange(len(shard.catalog), dtype=np.int32), kind)
-            index.describe(slots, state)
-            index.set_state(slots, state)
+            states[kind] = slots, state
+    return states

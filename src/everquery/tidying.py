@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from everquery.index.arrays import DIVERTED, Array, Bools, Bytes, Int32s, Int64s, Uint64s
-from everquery.index.rows import Lives
-from everquery.notices import Ordered, OutcomeTable, Told, totals_of
+from everquery.index.rows import ANSWER, Lives
+from everquery.notices import Ordered, OutcomeTable, Told, answers_of, totals_of
 from everquery.state.accepted import Accepted, Events, join_events
 from everquery.state.hygiene import Hygiene, Notices, Ranks, salt_of_times
 from everquery.state.timeline import (
@@ -186,7 +186,7 @@ def _parts(step: StepRecord, line: Timeline) -> Iterator[_Part]:
 def _notices(
     parts: list[_Part], diverted: list[Bools], line: Timeline, step: StepRecord
 ) -> Notices:
-    """Return the diverted notices, in order."""
+    """Return the diverted notices, in order; their values are followed by their answers."""
     found = []
     for part, picked in zip(parts, diverted, strict=True):
         row = part.told.row[picked]
@@ -198,7 +198,7 @@ def _notices(
                 part.told.ordered.codes[picked],
                 events.time[row],
                 events.seq[row],
-                np.ascontiguousarray(events.values[:, row]),
+                np.concatenate([events.values[:, row], answers_of(part.told)[:, picked]]),
                 part.place[picked],
                 part.stage[picked],
                 totals_of(part.told)[picked],
@@ -208,7 +208,7 @@ def _notices(
         return found[0]
     none = np.empty(0, np.int64)
     bytes_ = np.empty(0, np.uint8)
-    values = np.empty((len(step.accepted.events.values), 0))
+    values = np.empty((len(step.accepted.events.values) + len(ANSWER), 0))
     time = np.empty(0, line.high.dtype)
     found.append(
         Notices(none, none.astype(np.int32), bytes_, time, none, values, none, bytes_, none)
@@ -248,24 +248,27 @@ def _let_live(slots: Int32s, hygiene: Hygiene, flags: Bytes) -> None:
 
 def _merged(parts: list[_Part], diverted: list[Bools], out: Notices, ranks: Ranks) -> Told:
     """Return the notices that went no detour and those that did, in one order."""
-    events, slots, codes, keys, totals = [], [], [], [], []
+    events, slots, codes, keys, totals, answers = [], [], [], [], [], []
     for part, gone in zip(parts, diverted, strict=True):
         kept = np.flatnonzero(~gone)
         events.append(part.told.events.take(part.told.row[kept]))
         slots.append(part.slot[kept])
         codes.append(part.told.ordered.codes[kept])
         totals.append(totals_of(part.told)[kept])
+        answers.append(answers_of(part.told)[:, kept])
         keys.append(part.rank[kept] << _SLOT_BITS | part.slot[kept])
     plain = sum(slot.size for slot in slots)
     order = np.lexsort((out.slot, ranks.moment, ranks.rank))
     n = order.size
     none = np.zeros(n, np.int64)
+    values = out.values[:, order]
     events.append(
         Events(
-            out.key[order], out.time[order], out.seq[order], out.values[:, order], none, none,
+            out.key[order], out.time[order], out.seq[order], values[: -len(ANSWER)], none, none,
             out.time[order],
         )
     )  # fmt: skip
+    answers.append(values[-len(ANSWER) :])
     slots.append(out.slot[order])
     totals.append(out.total[order])
     codes.append(out.code[order])
@@ -277,7 +280,9 @@ def _merged(parts: list[_Part], diverted: list[Bools], out: Notices, ranks: Rank
     salt = np.concatenate([np.zeros(plain, np.uint64), _salt(out, ranks)[order]])
     ordered = Ordered(np.concatenate(slots)[merged], np.concatenate(codes)[merged])
     total = np.concatenate(totals)[merged] if any(each.any() for each in totals) else None
-    return Told(ordered, merged, join_events(events), held[merged], salt[merged], total)
+    told = np.concatenate(answers, axis=1)[:, merged]
+    some = None if np.isnan(told).all() else told
+    return Told(ordered, merged, join_events(events), held[merged], salt[merged], total, some)
 
 
 def _salt(out: Notices, ranks: Ranks) -> Uint64s:

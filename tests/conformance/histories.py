@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from everquery.errors import UnknownQueryError
 from everquery.testing import BruteForce, Notice, assert_same_notices, notices_of
@@ -53,16 +54,21 @@ def play(
 def rows_by_key(notices: pa.Table) -> dict[Any, list[dict[str, Any]]]:
     """Return each key's notices as rows, in order; between keys no order is promised.
 
-    Those of thresholds are by themselves, in any order: see `assert_same`.
+    Those of thresholds and quantiles are by themselves, in any order: see `assert_same`.
     """
     rows: dict[Any, list[dict[str, Any]]] = {}
     for row in notices.to_pylist():
-        loose = row["kind"] == "threshold"
+        loose = row["kind"] in ("threshold", "quantile")
         rows.setdefault(("loose", row["key"]) if loose else row["key"], []).append(row)
     return {
         key: sorted(found, key=repr) if isinstance(key, tuple) else found
         for key, found in rows.items()
     }
+
+
+def without_changes(notices: pa.Table) -> pa.Table:
+    """Leave out what quantile queries are told, which is as of the end of each batch."""
+    return notices.filter(pc.not_equal(notices["event"].cast(pa.string()), "change"))
 
 
 def assert_same(actual: list[Notice], expected: list[Notice], *, in_one_shard: bool) -> None:
@@ -78,7 +84,8 @@ def assert_same(actual: list[Notice], expected: list[Notice], *, in_one_shard: b
 
 def _loose(notices: list[Notice]) -> list[Notice]:
     def is_loose(notice: Notice) -> bool:
-        return notice.event == "fire" or (notice.event == "end" and notice.key is None)
+        by_itself = notice.event in ("fire", "change")
+        return by_itself or (notice.event == "end" and notice.key is None)
 
     loose = sorted(filter(is_loose, notices), key=repr)
     kept = [notice for notice in notices if not is_loose(notice)]

@@ -1,4 +1,4 @@
-"""Dwell, throttle, ttl and thresholds in long random histories, against the brute-force twin.
+"""Dwell, throttle, ttl, thresholds, quantiles in long random histories, against brute force.
 
 Hypothesis draws short histories with edge cases; these are longer, so that windows open, crossings
 are undone and queries end again and again, on top of each other.
@@ -13,7 +13,14 @@ import pytest
 import everquery as eq
 from everquery.testing import notices_of
 from everquery.testing.strategies import History
-from tests.conformance.histories import STEPS, assert_same, play, play_twin, rows_by_key
+from tests.conformance.histories import (
+    STEPS,
+    assert_same,
+    play,
+    play_twin,
+    rows_by_key,
+    without_changes,
+)
 
 HISTORIES = int(os.environ.get("EVERQUERY_HISTORIES", "20"))
 KEYS = ["a", "b"]
@@ -38,6 +45,9 @@ def random_query(rng, name, stream):
         if rng.random() < share:
             options[span] = int(rng.integers(1, longest))
     box = {"x": (low, low + float(rng.integers(1, 3)))}
+    if rng.random() < 0.25:
+        options.pop("dwell", None)
+        return random_quantile(rng, name, stream, options)
     if rng.random() < 0.3:
         options.pop("dwell", None)
         options |= {"repeat": bool(rng.random() < 0.6), "count": bool(rng.random() < 0.2)}
@@ -47,6 +57,14 @@ def random_query(rng, name, stream):
         return eq.Range(name, box, **options)
     emit = [("enter", "leave"), ("enter",), ("leave",)][rng.choice(3, p=[0.6, 0.2, 0.2])]
     return eq.Border(name, box, emit=emit, silent=bool(rng.random() < 0.2), **options)
+
+
+def random_quantile(rng, name, stream, options):
+    by_key = bool(stream.key and options["key"] is None and rng.random() < 0.5)
+    epsilon = float(rng.choice([0.01, 0.1, 0.3]))
+    last = int(1 / epsilon + rng.integers(1, 9)) if rng.random() < 0.3 else None
+    phi = float(rng.choice([0.1, 0.5, 0.7, 0.9, 1.0]))
+    return eq.Quantile(name, "x", phi=phi, epsilon=epsilon, last=last, by_key=by_key, **options)
 
 
 def random_changes(rng, stream, time, live, steps):
@@ -117,9 +135,9 @@ def test_equals_brute_force(new_runner, seed):
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_batches_are_invisible(new_runner, seed):
     history, rng = random_history(seed, in_order=True, steps=hasattr(new_runner, "advance"))
-    one = play(history, new_runner(history.stream), [])
+    one = without_changes(play(history, new_runner(history.stream), []))
     for ends in (random_cuts(rng), list(range(60))):
-        other = play(history, new_runner(history.stream), ends)
+        other = without_changes(play(history, new_runner(history.stream), ends))
         assert_same(
             notices_of(other, history.stream),
             notices_of(one, history.stream),
@@ -147,7 +165,7 @@ def test_snapshot_and_restore_at_every_batch_change_nothing(new_runner, seed):
 
 def test_the_histories_tell_of_everything():
     told = Counter()
-    for seed in range(60):
+    for seed in range(80):
         history, rng = random_history(seed, in_order=False)
         for notice in play_twin(history, random_cuts(rng))[0]:
             told[notice.event, notice.reason] += 1
@@ -160,3 +178,5 @@ def test_the_histories_tell_of_everything():
     assert told["end", "ttl"] > 50
     assert told["fire", None] > 50
     assert told["fire", "throttled"] > 20
+    assert told["change", None] > 200
+    assert told["change", "throttled"] > 10

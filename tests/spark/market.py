@@ -50,7 +50,8 @@ def events(number: int) -> pa.Table:
 
 def query(number: int) -> eq.Query:
     rng = np.random.default_rng([2, number])
-    spec = [eq.Border, eq.Range, eq.Threshold][rng.choice(3, p=[0.5, 0.2, 0.3])]
+    kinds = [eq.Border, eq.Range, eq.Threshold, eq.Quantile]
+    spec = kinds[rng.choice(4, p=[0.4, 0.2, 0.2, 0.2])]
     box = {}
     for name in ("x", "y"):
         if rng.random() < 0.7:
@@ -61,6 +62,17 @@ def query(number: int) -> eq.Query:
     for name, longest in spans.items():
         if rng.random() < 0.25:
             options[name] = int(rng.integers(1, longest))
+    if spec is eq.Quantile:
+        epsilon = float(rng.choice([0.01, 0.05, 0.2]))
+        return eq.Quantile(
+            f"q{number}",
+            str(rng.choice(["x", "y"])),
+            phi=float(rng.choice([0.1, 0.5, 0.99])),
+            epsilon=epsilon,
+            last=int(2 / epsilon) if rng.random() < 0.3 else None,
+            by_key=options["key"] is None and rng.random() < 0.3,
+            **options,
+        )
     if spec is eq.Threshold:
         options["total"] = int(rng.choice([5, 50, 500 if options["key"] else 5_000]))
         options["repeat"] = bool(rng.random() < 0.8)

@@ -10,6 +10,7 @@ from everquery.cli import (
     bench,
     demo,
     init,
+    plot,
     query,
     quota,
     replay,
@@ -38,6 +39,7 @@ app.add_typer(quota.app, name="quota")
 app.command("sql")(sql.sql)
 app.command("run")(run.run)
 app.command("replay")(replay.replay)
+app.add_typer(plot.app, name="plot")
 app.command("rescale")(rescale.rescale)
 app.command("demo")(demo.demo)
 app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(

@@ -33,7 +33,7 @@ def summarise(job: DemoJob, *, interrupted: bool) -> dict[str, Any]:
         "notices_at_registration": tally.told_at_registration,
         "notices_per_second": _ratio(tally.all_notices, tally.run_seconds),
         "levels": [_level(level) for level in tally.levels.values()],
-        "queries": stats["queries"],
+        "queries": {kind: stats["queries"][kind] for kind in plan.by_kind()},
         "registered_live": dict(tally.registered),
         "dropped_live": dict(tally.dropped),
         "ended_by_firing": dict(tally.ended),
@@ -48,7 +48,7 @@ def summarise(job: DemoJob, *, interrupted: bool) -> dict[str, Any]:
             "changes": tally.change_seconds,
             "process": tally.process_seconds,
         },
-        "bytes": stats["bytes"],
+        "bytes": {name: size for name, size in stats["bytes"].items() if size},
         "peak_resident_bytes": peak_bytes(),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from enum import StrEnum
@@ -16,12 +17,14 @@ from everquery.cli.query_load import load
 from everquery.cli.values import parse_box, parse_labels, parse_span, shown_range
 from everquery.errors import UnknownQueryError
 from everquery.kinds import KINDS
+from everquery.queries import Query
 from everquery.stream import Stream
 
 app = typer.Typer(help="The standing queries of a stream.", no_args_is_help=True)
 app.command("load")(load)
 
 SHOWN = 100
+EXAMPLES = {"total": "1000", "phi": "0.99", "epsilon": "0.005"}
 Kind = StrEnum("Kind", {name: name for name in KINDS})  # type: ignore[misc]  # from a table
 BORDER = Kind("border")
 
@@ -38,7 +41,7 @@ def add(
         Kind,
         typer.Option(
             help="range tells every event inside, border who enters and leaves, threshold when"
-            " what is inside weighs a total."
+            " what is inside weighs a total, quantile what value has a rank."
         ),
     ] = BORDER,
     box: Annotated[
@@ -73,6 +76,23 @@ def add(
     count: Annotated[
         bool, typer.Option("--count", help="Count events, whatever they weigh (threshold).")
     ] = False,
+    attribute: Annotated[
+        str | None,
+        typer.Option(help="Whose values are ranked (quantile).", show_default="the only one"),
+    ] = None,
+    phi: Annotated[
+        list[float] | None,
+        typer.Option(help="The rank as a share (quantile): 0.99; repeat for one query each."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="How far off the rank may be (quantile): 0.005.")
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option(help="Rank only so many values, the newest (quantile).")
+    ] = None,
+    by_key: Annotated[
+        bool, typer.Option("--by-key", help="Rank each key's values apart (quantile).")
+    ] = False,
     ttl: Annotated[
         str | None, typer.Option(help="How long the query lives: 8h, 30m, 5s, or a number.")
     ] = None,
@@ -86,33 +106,66 @@ def add(
 ) -> None:
     """Register a query."""
     spec = KINDS[kind.value].spec
-    options: dict[str, Any] = {"owner": owner, "labels": parse_labels(label or [])}
-    if emit is not None:
-        options["emit"] = tuple(event.strip().lower() for event in emit.split(","))
-    if total is not None:
-        options["total"] = total
-    flags = {"silent": silent, "repeat": repeat, "count": count}
-    options |= {name: True for name, given in flags.items() if given}
-    spans = {"ttl": ttl, "dwell": dwell, "throttle": throttle}
-    options |= {
-        name: parse_span(text, f"--{name}") for name, text in spans.items() if text is not None
+    given: dict[str, Any] = {
+        "emit": None if emit is None else tuple(each.strip().lower() for each in emit.split(",")),
+        "total": total,
+        "attribute": attribute,
+        "phi": tuple(phi) if phi else None,
+        "epsilon": epsilon,
+        "last": last,
     }
-    for name in ("emit", "total", *flags, *spans):
-        if name in options and name not in spec.__dataclass_fields__:
-            raise typer.BadParameter(
-                f"{kind.value} queries have no such option", param_hint=f"--{name}"
-            )
-    for name in spec.numbers:
-        if name not in options:
-            raise typer.BadParameter(
-                f"{kind.value} queries need one, such as --{name} 1000", param_hint=f"--{name}"
-            )
-    ranges = parse_box(box or [])
+    flags = {"silent": silent, "repeat": repeat, "count": count, "by_key": by_key}
+    given |= {name: chosen or None for name, chosen in flags.items()}
+    spans = {"ttl": ttl, "dwell": dwell, "throttle": throttle}
+    given |= {
+        name: None if text is None else parse_span(text, f"--{name}")
+        for name, text in spans.items()
+    }
+    if box or spec.boxed:
+        given["box"] = parse_box(box or [])
+    fields = {name: value for name, value in given.items() if value is not None}
+    check_fields(spec, fields)
+    fields |= {"owner": owner, "labels": parse_labels(label or [])}
     with existing_engine(registry, stream) as engine:
         if key is not None:
-            options["key"] = _key(key, integer=integer_key or has_integer_keys(engine))
-        engine.register(spec(query_id, ranges, **options))
+            fields["key"] = _key(key, integer=integer_key or has_integer_keys(engine))
+        if not spec.boxed:
+            fields["attribute"] = chosen_attribute(attribute, engine.stream)
+        engine.register(spec(query_id, **fields))
         typer.echo(f"query {query_id!r} is live on stream {engine.stream.name!r}")
+
+
+def check_fields(spec: type[Query], fields: dict[str, Any]) -> None:
+    """Refuse fields that the kind has not, and the lack of those that it needs."""
+    taken = {field.name for field in dataclasses.fields(spec) if field.init}
+    for name in fields:
+        if name not in taken:
+            raise typer.BadParameter(
+                f"{spec.kind} queries have no such option", param_hint=_option(name)
+            )
+    for number in spec.numbers:
+        if number.required and number.name not in fields:
+            option = _option(number.name)
+            raise typer.BadParameter(
+                f"{spec.kind} queries need one, such as {option} {EXAMPLES[number.name]}",
+                param_hint=option,
+            )
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def chosen_attribute(attribute: str | None, stream: Stream) -> str:
+    """Return the attribute that a query is about, which need not be said if there is but one."""
+    if attribute is not None:
+        return attribute
+    if len(stream.attributes) > 1:
+        raise typer.BadParameter(
+            f"stream {stream.name!r} has {', '.join(stream.attributes)}; say which",
+            param_hint="--attribute",
+        )
+    return stream.attributes[0]
 
 
 def _key(text: str, *, integer: bool) -> str | int:
@@ -159,12 +212,13 @@ def list_queries(
     if as_json:
         print_json(records)
         return
-    totals = [_shown_total(record) for record in records]
     names = ["id", "kind", "key", "box", "emit", "state", "owner", "labels"]
-    if any(totals):
-        names.insert(names.index("state"), "total")
-    shown = [record | {"total": total} for record, total in zip(records, totals, strict=True)]
-    print_table(names, [_row(record, names) for record in shown])
+    for name, shown in (("total", _shown_total), ("quantile", _shown_quantile)):
+        texts = [shown(record) for record in records]
+        records = [record | {name: text} for record, text in zip(records, texts, strict=True)]
+        if any(texts):
+            names.insert(names.index("state"), name)
+    print_table(names, [_row(record, names) for record in records])
     more = f", {table.num_rows:,} shown (--limit)" if table.num_rows < found else ""
     typer.echo(counted(found, "query", "queries") + more)
 
@@ -175,6 +229,18 @@ def _shown_total(record: dict[str, Any]) -> str | None:
         return None
     told = f"{record['total']:,}" + (" events" if record["count"] else "")
     return f"each {told}" if record["repeat"] else told
+
+
+def _shown_quantile(record: dict[str, Any]) -> str | None:
+    """Return a rank and how far off it may be, with what it is among."""
+    if record.get("phi") is None:
+        return None
+    among = [record["attribute"]]
+    if record["last"] is not None:
+        among.append(f"last {record['last']:,}")
+    if record["by_key"]:
+        among.append("by key")
+    return f"{record['phi']:.10g} ± {record['epsilon']:.10g} of {', '.join(among)}"
 
 
 def _record(row: dict[str, Any], stream: Stream) -> dict[str, Any]:
@@ -219,24 +285,27 @@ def show(
 def drop(ids: QueryIds, registry: RegistryUrl, stream: StreamName = None) -> None:
     """End queries; with an unknown id among them, none is ended."""
     with existing_engine(registry, stream) as engine:
-        engine.deregister(ids)
-    typer.echo(f"dropped {counted(len(ids), 'query', 'queries')}")
+        found = engine.parts(ids)
+        engine.deregister(found)
+    typer.echo(f"dropped {counted(len(found), 'query', 'queries')}")
 
 
 @app.command("pause")
 def pause(ids: QueryIds, registry: RegistryUrl, stream: StreamName = None) -> None:
     """Let queries emit nothing until they are resumed."""
     with existing_engine(registry, stream) as engine:
-        engine.pause(ids)
-    typer.echo(f"paused {counted(len(ids), 'query', 'queries')}")
+        found = engine.parts(ids)
+        engine.pause(found)
+    typer.echo(f"paused {counted(len(found), 'query', 'queries')}")
 
 
 @app.command("resume")
 def resume(ids: QueryIds, registry: RegistryUrl, stream: StreamName = None) -> None:
     """Let paused queries emit again."""
     with existing_engine(registry, stream) as engine:
-        engine.resume(ids)
-    typer.echo(f"resumed {counted(len(ids), 'query', 'queries')}")
+        found = engine.parts(ids)
+        engine.resume(found)
+    typer.echo(f"resumed {counted(len(found), 'query', 'queries')}")
 
 
 @app.command("explain")

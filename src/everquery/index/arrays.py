@@ -34,6 +34,9 @@ DIVERTED = 128
 REPEAT = SKIP_ENTER  # starts again after it fired
 COUNT = SKIP_LEAVE  # every event weighs one
 
+# Of quantiles, which neither enter nor leave.
+BY_KEY = SKIP_ENTER  # one answer a key, not one of all keys together
+
 # The flags of queries' options, by name.
 OPTION_FLAGS = {
     "silent": SILENT,
@@ -41,6 +44,7 @@ OPTION_FLAGS = {
     "skip_leave": SKIP_LEAVE,
     "repeat": REPEAT,
     "count": COUNT,
+    "by_key": BY_KEY,
 }
 
 # The upper end of a range without upper limit: `bound <= value` is false for every value, +inf

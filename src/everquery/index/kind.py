@@ -61,6 +61,9 @@ class KindIndex(ABC):
         """Return the numbers of queries."""
         return {}
 
+    def drop(self, slots: Int32s) -> None:  # noqa: B027 - most kinds look at the flags only
+        """Take note that queries have ended; all that were registered have been added."""
+
     def pause(self, slots: Int32s) -> None:  # noqa: B027 - most kinds look at the flags only
         """Let queries stand still."""
 

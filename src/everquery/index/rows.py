@@ -137,6 +137,10 @@ CODE_MASK = (1 << SLOT_SHIFT) - 1
 SLOT_MASK = (1 << (PLACE_SHIFT - SLOT_SHIFT)) - 1
 
 
+ANSWER = ("value", "rank_low", "rank_high", "n", "epsilon")
+"""The figures of an answer: a value, bounds of its rank among `n` rows, and what was promised."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crossings:
     """What happened to which queries, at which positions; see `PLACE_SHIFT`.
@@ -146,10 +150,13 @@ class Crossings:
     keys : int64
     totals : int64, or None for kinds that count nothing
         The weight that each query has seen; 1 or more.
+    answers : float64, shape (figures, n), or None for kinds that give none
+        See `ANSWER`.
     """
 
     keys: Int64s
     totals: Int64s | None = None
+    answers: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
+from everquery.queries.numbers import NumberColumn
 from everquery.queries.spans import SpanColumn, column_of_spans
 from everquery.queries.spec import Query
 from everquery.stream import Stream
@@ -40,7 +41,8 @@ class QueryBlock:
     owner, labels : Arrow arrays of strings, labels as JSON objects; None if no query has any
     spans : dict of SpanColumn
         Only those that some query has.
-    numbers : dict of int64, shape (n,)
+    numbers : dict of int64 or float64, shape (n,)
+        0 where a query has no such number.
     """
 
     kind: str
@@ -54,7 +56,7 @@ class QueryBlock:
     owner: pa.Array | None = None
     labels: pa.Array | None = None
     spans: Mapping[str, SpanColumn] = field(default_factory=dict)
-    numbers: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    numbers: Mapping[str, NumberColumn] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -104,6 +106,9 @@ def check_fit(query: Query, stream: Stream) -> None:
     for name in query.box:
         if name not in stream.attributes:
             raise InvalidQueryError(f"query {query.id!r}: {unknown_attribute(name, stream)}")
+    reason = query.misfit(stream)
+    if reason:
+        raise InvalidQueryError(f"query {query.id!r}: {reason}")
     if stream.time is None:
         for name in query.spans:
             if getattr(query, name) is not None:
@@ -124,9 +129,17 @@ def check_fit(query: Query, stream: Stream) -> None:
 
 
 def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBlock, ...]:
-    """Return queries that fit the stream as blocks."""
+    """Return queries that fit the stream as blocks.
+
+    Raises
+    ------
+    InvalidQueryError
+        If one is a composite: only its parts have rows.
+    """
     groups: defaultdict[tuple[str, bool, tuple[str, ...]], list[int]] = defaultdict(list)
     for row, query in enumerate(queries):
+        if query.parts()[0] is not query:
+            raise InvalidQueryError(f"query {query.id!r} is a composite; register its parts()")
         groups[query.kind, query.key is not None, tuple(query.box)].append(row)
     position = {name: i for i, name in enumerate(stream.attributes)}
     blocks = []
@@ -159,8 +172,8 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                 labels=_texts([query.labels.as_json() for query in members]),
                 spans=_spans(members),
                 numbers={
-                    name: np.array([getattr(query, name) for query in members], np.int64)
-                    for name in members[0].numbers
+                    number.name: number.column_of([getattr(each, number.name) for each in members])
+                    for number in members[0].numbers
                 },
             )
         )

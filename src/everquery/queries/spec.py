@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
 from everquery.queries.labels import Labels
-from everquery.stream import LONGEST_SPAN, Span, bad_span
+from everquery.queries.numbers import Bools, NumberColumn, NumberField
+from everquery.stream import LONGEST_SPAN, Span, Stream, bad_span
 
 LONGEST_ID = 1_024  # bytes in UTF-8
 LONGEST_KEY = 1 << 20
@@ -59,9 +61,13 @@ class Query:
     options: ClassVar[tuple[str, ...]] = ()
     """The fields beyond those above; boolean, and columns of a table of queries too."""
     across_keys: ClassVar[bool] = False
-    """Whether a query without key looks at the events of all keys together, not at each key's."""
-    numbers: ClassVar[tuple[str, ...]] = ()
-    """The fields that are positive 64-bit integers, and columns that such a table must have."""
+    """Whether a query without key looks at the events of all keys together, not at each key's.
+
+    Of a kind with the option ``by_key``, only those queries do that have not set it."""
+    boxed: ClassVar[bool] = True
+    """Whether a user gives the box; else the field ``attribute`` names the one it is about."""
+    numbers: ClassVar[tuple[NumberField, ...]] = ()
+    """The fields that are numbers, and columns of a table of queries too."""
 
     def __post_init__(self) -> None:
         reason = bad_text(self.id, "query id", LONGEST_ID)
@@ -93,6 +99,60 @@ class Query:
             span = getattr(self, name)
             if span is not None:
                 self._check_span(name, span)
+
+    @property
+    def shared_name(self) -> str:
+        """What queries have in common that must be in one shard, if they look across keys."""
+        return self.id
+
+    @classmethod
+    def shared_names(
+        cls, ids: pa.Array, attribute: str, numbers: Mapping[str, NumberColumn]
+    ) -> pa.Array:
+        """Return the shared names of queries of a block, whose first attribute is given."""
+        return ids
+
+    @property
+    def looks_across_keys(self) -> bool:
+        """Whether this query looks at the events of all keys together."""
+        return self.across_keys and self.key is None
+
+    def parts(self) -> tuple[Query, ...]:
+        """Return the queries that this one is made of: itself, unless it is a composite."""
+        return (self,)
+
+    def misfit(self, stream: Stream) -> str | None:
+        """Return why a query of this kind can't be on the stream, or None."""
+        return None
+
+    @classmethod
+    def bad_rows(
+        cls,
+        stream: Stream,
+        keyed: Bools,
+        options: Mapping[str, Bools],
+        numbers: Mapping[str, NumberColumn],
+    ) -> Iterator[tuple[Bools, str]]:
+        """Yield which rows of a table can't be for what several columns say together, and why.
+
+        Parameters
+        ----------
+        stream : Stream
+        keyed : bool, shape (n,)
+            Which rows have a key.
+        options, numbers : dicts of columns
+            As in a block.
+        """
+        yield from ()
+
+    def _read_number(self, number: NumberField) -> None:
+        value = getattr(self, number.name)
+        if value is None and not number.required:
+            return
+        try:
+            object.__setattr__(self, number.name, number.read(value))
+        except InvalidQueryError as error:
+            raise InvalidQueryError(f"query {self.id!r}: {error}") from None
 
     def _check_span(self, name: str, span: Span) -> None:
         if isinstance(span, (np.integer, np.floating)):

@@ -16,9 +16,9 @@ from everquery.columns import exact_floats, is_numeric
 from everquery.errors import InvalidTableError
 from everquery.queries.block import QueryBlock
 from everquery.queries.labels import Labels
+from everquery.queries.numbers import NONE, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, Query
-from everquery.queries.threshold import LARGEST_TOTAL
 from everquery.stream import Stream
 
 Floats = npt.NDArray[np.float64]
@@ -107,8 +107,9 @@ def check_table(
         ``id``; ``key`` (optional, null for none); for each attribute ``<attribute>_lo`` and
         ``<attribute>_hi`` (null for no limit; both null, or both missing, where it is free);
         ``closed`` (optional: left, right, both, neither); ``owner`` and ``labels`` (a JSON object;
-        both optional); the kind's options and spans (numbers in the unit of the time column, or
-        durations).
+        both optional); the kind's options, numbers and spans (numbers in the unit of the time
+        column, or durations). A kind without box has a column ``attribute`` in place of the ranges;
+        it may be missing where the stream has one attribute only.
     already_live, repeated : functions of the ids
         Which are live queries, and which occur in an earlier row.
     beyond_quota : function of the owners and of which rows are good so far, optional
@@ -125,11 +126,14 @@ def check_table(
     ids = columns["id"]
     problems = _Problems(len(ids))
     _check_ids(ids, problems, already_live, repeated)
-    low, high, bounded = _ranges(columns, stream, problems)
+    boxes = _ranges if spec.boxed else _whole_attributes
+    low, high, bounded = boxes(columns, stream, problems)
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
     _check_labels(columns.get("labels"), problems)
     spans = _spans(columns, spec, problems, time_type)
-    numbers = {name: _numbers(columns[name], name, problems) for name in spec.numbers}
+    numbers = {each.name: _numbers(columns, each, problems) for each in spec.numbers}
+    for rows, reason in spec.bad_rows(stream, _keyed(columns), options, numbers):
+        problems.note(rows, reason)
     if beyond_quota is not None:
         for reason, rows in beyond_quota(columns.get("owner"), problems.good()).items():
             problems.note(rows, reason)
@@ -148,10 +152,7 @@ def _columns(
 ) -> dict[str, pa.Array]:
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         raise _fail(f"a table of queries is a pyarrow Table, not {type(table).__name__}")
-    known = ["id", "closed", "owner", "labels", *spec.options, *spec.numbers]
-    known += spec.spans if stream.time is not None else []
-    known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
-    known += ["key"] if stream.key is not None else []
+    known = _known_columns(spec, stream)
     columns = {}
     for name in table.schema.names:
         if name not in known:
@@ -171,15 +172,27 @@ def _columns(
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         columns[name] = column
-    for name in ("id", *spec.numbers):
+    needed = ["id", *(number.name for number in spec.numbers if number.required)]
+    if not spec.boxed and len(stream.attributes) > 1:
+        needed.append("attribute")
+    for name in needed:
         if name not in columns:
             raise _fail(f"the table has no column {name!r}; it has {', '.join(columns) or 'none'}")
     if table.num_rows == 0:
         raise _fail("the table has no rows")
-    for name in ("id", "key", "closed", "owner", "labels"):
+    for name in ("id", "key", "attribute", "closed", "owner", "labels"):
         if name in columns:
             columns[name] = _text(columns[name], name, integers=name == "key")
     return columns
+
+
+def _known_columns(spec: type[Query], stream: Stream) -> list[str]:
+    known = ["id", *(["closed"] if spec.boxed else ["attribute"]), "owner", "labels", *spec.options]
+    known += [number.name for number in spec.numbers]
+    known += spec.spans if stream.time is not None else []
+    if spec.boxed:
+        known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
+    return known + (["key"] if stream.key is not None else [])
 
 
 def _text(column: pa.Array, name: str, *, integers: bool) -> pa.Array:
@@ -242,6 +255,36 @@ def _ranges(
     return low, high, bounded
 
 
+def _whole_attributes(
+    columns: dict[str, pa.Array], stream: Stream, problems: _Problems
+) -> tuple[Floats, Floats, Bools]:
+    """Return ranges without limits, and the one attribute that each row names."""
+    n = len(columns["id"])
+    shape = (len(stream.attributes), n)
+    bounded = np.zeros(shape, np.bool_)
+    if "attribute" not in columns:
+        bounded[0] = True
+    else:
+        named = columns["attribute"]
+        which = pc.index_in(named, value_set=pa.array(stream.attributes, pa.string()))
+        problems.note(np.asarray(named.is_null()), "attribute is null")
+        problems.note(
+            np.asarray(which.is_null()),
+            f"stream {stream.name!r} has no such attribute (it has"
+            f" {', '.join(map(repr, stream.attributes))})",
+        )
+        place = np.asarray(which.fill_null(0))
+        for a in range(len(bounded)):
+            bounded[a] = place == a
+    return np.full(shape, -np.inf), np.full(shape, np.nan), bounded
+
+
+def _keyed(columns: dict[str, pa.Array]) -> Bools:
+    if "key" not in columns:
+        return np.zeros(len(columns["id"]), np.bool_)
+    return np.asarray(columns["key"].is_valid())
+
+
 def _closed(column: pa.Array | None, n: int, problems: _Problems) -> npt.NDArray[np.int32] | None:
     if column is None:
         return None
@@ -269,22 +312,16 @@ def _flags(column: pa.Array | None, name: str, n: int) -> Bools:
     return np.asarray(column.fill_null(False))
 
 
-def _numbers(column: pa.Array, name: str, problems: _Problems) -> npt.NDArray[np.int64]:
-    """Return whole numbers of 1 or more; integers, or floats without a fraction."""
+def _numbers(
+    columns: dict[str, pa.Array], number: NumberField, problems: _Problems
+) -> NumberColumn:
+    column = columns.get(number.name)
+    if column is None:
+        return np.full(len(columns["id"]), NONE, number.dtype)
     if not is_numeric(column.type):
-        raise _fail(f"column {name!r} has type {column.type}; it must be integers")
-    problems.note(np.asarray(column.is_null()), f"{name} is null")
-    if pa.types.is_integer(column.type):
-        given = np.asarray(column.fill_null(pa.scalar(1, column.type)))
-        large = given > np.iinfo(np.int64).max
-    else:
-        given = np.asarray(column.cast(pa.float64()).fill_null(1.0))
-        large = given >= 2.0**63
-        problems.note(~(given == np.floor(given)), f"{name} must be a whole number")
-    problems.note(large, f"{name} must be at most {LARGEST_TOTAL:,}, which 64 bits can hold")
-    problems.note(given < 1, f"{name} must be 1 or more")
-    fits = ~large & (given == np.floor(given)) & (given >= 1)
-    return np.where(fits, given, 1).astype(np.int64)
+        wanted = "integers" if number.whole else "numbers"
+        raise _fail(f"column {number.name!r} has type {column.type}; it must be {wanted}")
+    return number.read_column(column, problems.note)
 
 
 def _spans(
@@ -337,7 +374,7 @@ def _blocks(
     bounded: Bools,
     options: dict[str, Bools],
     spans: dict[str, SpanColumn],
-    numbers: dict[str, npt.NDArray[np.int64]],
+    numbers: dict[str, NumberColumn],
     good: Bools,
 ) -> Iterator[QueryBlock]:
     """Yield the good rows, split by the attributes they restrict and by whether they have a key."""
@@ -347,8 +384,7 @@ def _blocks(
     pattern = np.zeros(len(ids), np.int64)
     for a in range(len(bounded)):
         pattern = 2 * pattern + bounded[a]
-    keyed = np.zeros(len(ids), np.bool_) if keys is None else np.asarray(keys.is_valid())
-    pattern = 2 * pattern + keyed
+    pattern = 2 * pattern + _keyed(columns)
     for chosen in np.unique(pattern[good]):
         picked = np.flatnonzero(good & (pattern == chosen))
         attributes = tuple(np.flatnonzero(bounded[:, picked[0]]).tolist())

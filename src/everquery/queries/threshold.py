@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
 from everquery.errors import InvalidQueryError
+from everquery.queries.numbers import Limit, NumberField
 from everquery.queries.spec import Query
 
 LARGEST_TOTAL = 2**63 - 1
+TOTAL = NumberField(
+    "total",
+    whole=True,
+    limits=(
+        Limit(lambda total: total < 1, "must be 1 or more"),
+        Limit(  # not > the largest, which as a float is 2**63
+            lambda total: total >= LARGEST_TOTAL + 1,
+            f"must be at most {LARGEST_TOTAL:,}, which 64 bits can hold",
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -43,28 +53,13 @@ class Threshold(Query):
     kind: ClassVar[str] = "threshold"
     options: ClassVar[tuple[str, ...]] = ("repeat", "count")
     across_keys: ClassVar[bool] = True
-    numbers: ClassVar[tuple[str, ...]] = ("total",)
+    numbers: ClassVar[tuple[NumberField, ...]] = (TOTAL,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.total, np.integer):
-            object.__setattr__(self, "total", int(self.total))
-        reason = bad_total(self.total)
-        if reason:
-            raise InvalidQueryError(f"query {self.id!r}: total is {self.total!r}; {reason}")
+        self._read_number(TOTAL)
         for name in self.options:
             if not isinstance(getattr(self, name), bool):
                 raise InvalidQueryError(
                     f"query {self.id!r}: {name} is {getattr(self, name)!r}; it is true or false"
                 )
-
-
-def bad_total(total: object) -> str | None:
-    """Return why this can't be a total, or None."""
-    if isinstance(total, bool) or not isinstance(total, int):
-        return "it must be a whole number"
-    if total < 1:
-        return "it must be 1 or more"
-    if total > LARGEST_TOTAL:
-        return f"it must be at most {LARGEST_TOTAL:,}, which 64 bits can hold"
-    return None

@@ -25,7 +25,7 @@ from everquery.stream import Stream
 
 CHUNK = 131_072  # queries in a row of the log
 
-_ALWAYS = ("id", "box")  # fields that every query has in the log
+_APART = ("id", "box")  # fields that are written in their own way
 
 _BY_IDS: dict[str, type[Deregister | Pause | Resume]] = {
     "deregister": Deregister,
@@ -72,11 +72,9 @@ def decode_change(
 
 
 def _spec_as_json(query: Query) -> dict[str, Any]:
-    spec: dict[str, Any] = {
-        "kind": query.kind,
-        "id": query.id,
-        "box": {name: [end.lo, end.hi, end.closed] for name, end in query.box.items()},
-    }
+    spec: dict[str, Any] = {"kind": query.kind, "id": query.id}
+    if query.boxed:
+        spec["box"] = {name: [end.lo, end.hi, end.closed] for name, end in query.box.items()}
     for name, default in _further_fields(type(query)):
         value = getattr(query, name)
         if value != default:
@@ -94,7 +92,7 @@ _FURTHER_FIELDS: dict[type[Query], tuple[tuple[str, Any], ...]] = {}
 def _further_fields(spec: type[Query]) -> tuple[tuple[str, Any], ...]:
     """Return the fields that are written where they are not the default, with that."""
     if spec not in _FURTHER_FIELDS:
-        further = [field for field in fields(spec) if field.name not in _ALWAYS]
+        further = [field for field in fields(spec) if field.name not in _APART]
         _FURTHER_FIELDS[spec] = tuple((field.name, field.default) for field in further)
     return _FURTHER_FIELDS[spec]
 
@@ -103,11 +101,12 @@ def _spec_of_json(spec: dict[str, Any], kinds: dict[str, type[Query]]) -> Query:
     kind = kinds.get(spec.pop("kind"))
     if kind is None:
         raise RegistryError("the registry holds a kind of query that this everquery lacks; upgrade")
-    box = {name: Interval(*ends) for name, ends in spec.pop("box").items()}
+    if kind.boxed:
+        spec["box"] = {name: Interval(*ends) for name, ends in spec["box"].items()}
     for name in kind.spans:
         if isinstance(spec.get(name), dict):
             spec[name] = timedelta(**spec[name])
-    return kind(spec.pop("id"), box, **spec)
+    return kind(**spec)
 
 
 def _chunks(blocks: tuple[QueryBlock, ...]) -> Iterator[list[QueryBlock]]:

@@ -28,13 +28,14 @@ from everquery.shard import Shard
 from everquery.sharding.carried import Carried
 from everquery.sharding.host_files import Token, host_folder, read, write
 from everquery.sharding.journal import Cells, Contents, Journal
+from everquery.sharding.quantile_state import commit_quantiles, follow_quantiles
 from everquery.sharding.routing import known_part
 from everquery.state.accepted import COLUMNS, Events
 from everquery.state.names import load_names
 from everquery.state.snapshot import differences, pack, stream_header, unpack
 from everquery.stream import Stream
 
-LAYOUT = 2  # 2: how far queries are that count
+LAYOUT = 3  # 2: how far queries are that count; 3: summaries of quantiles
 TOKENS = 64  # versions back from which a worker can catch up
 MOST_ENTRIES = 64  # of keys, before they become a new base
 MOST_CHANGES = 1_000  # entries of queries, before they become a new base
@@ -136,6 +137,7 @@ class DurableShard:
         self._rules = Journal("rules", cells, Contents())
         self._counts = Journal("counts", cells, Contents())
         self._counted = _Counted()
+        self._quantiles = Journal("quantiles", cells, Contents())
         self.shard.tells_all_ends = number == 0 or job.is_wide(number)
         self.shard.count_by_batches()
         self.shard.set_time_type(job.time_type)
@@ -163,6 +165,7 @@ class DurableShard:
         carried = Journal("carried", cells, Contents.of_json(state["carried"]))
         rules = Journal("rules", cells, Contents.of_json(state["rules"]))
         counts = Journal("counts", cells, Contents.of_json(state["counts"]))
+        quantiles = Journal("quantiles", cells, Contents.of_json(state["quantiles"]))
         file: Token | None = None if state["file"] is None else tuple(state["file"])
         if here is not None and (here.version, here.nonce) == tokens[-1]:
             here.found = "kept"
@@ -185,7 +188,7 @@ class DurableShard:
         here._file = file
         here._job = job
         here._queries, here._keys, here._carried, here._rules = queries, keys, carried, rules
-        here._counts = counts
+        here._counts, here._quantiles = counts, quantiles
         here.shard.set_time_type(job.time_type)
         here._tokens = tokens
         here.lineage = state["lineage"]
@@ -219,6 +222,7 @@ class DurableShard:
         self._commit_keys(version)
         self._commit_rules(version)
         self._commit_counts(version)
+        commit_quantiles(self.shard, self._quantiles, version)
         if self._job.carried.names:
             self._carried.rebase(version, self.carried.save())
         self.version, self.nonce = version, uuid4().hex
@@ -240,6 +244,7 @@ class DurableShard:
             "carried": self._carried.contents.as_json(),
             "rules": self._rules.contents.as_json(),
             "counts": self._counts.contents.as_json(),
+            "quantiles": self._quantiles.contents.as_json(),
         }
         self._cells.put("head", json.dumps(head).encode())  # the last thing written
         _LIVE[self.lineage, self.number] = self
@@ -302,6 +307,7 @@ class DurableShard:
             header, arrays = unpack(self._rules.base())
             self.shard.hygiene.load_named(header, arrays, self.shard.catalog, self.shard.keys)
         self._take_counts()
+        follow_quantiles(self.shard, self._quantiles, self.version)
         self.shard.begin_lives()
         self._note_keys()
         self._dropped = self.shard.catalog.dropped

@@ -64,7 +64,7 @@ def route(
     """
     change = decode_change(row.operation, row.payload, stream, kinds)
     for shard in range(shards + wide):
-        part = _part(change, shard, Shards(shards, wide), kinds)
+        part = _part(change, shard, Shards(shards, wide), kinds, stream)
         if part is change:
             yield shard, row
             continue
@@ -74,7 +74,9 @@ def route(
         yield shard, replace(row, payload=payload)
 
 
-def _part(change: Change, shard: int, shards: Shards, kinds: dict[str, type[Query]]) -> Change:
+def _part(
+    change: Change, shard: int, shards: Shards, kinds: dict[str, type[Query]], stream: Stream
+) -> Change:
     match change:
         case Register():
             keep = (_is_here(query, shard, shards) for query in change.queries)
@@ -83,7 +85,7 @@ def _part(change: Change, shard: int, shards: Shards, kinds: dict[str, type[Quer
             )
         case RegisterBlocks():
             parts = (
-                _rows_here(block, shard, shards, kinds[block.kind].across_keys)
+                _rows_here(block, shard, shards, kinds[block.kind], stream)
                 for block in change.blocks
             )
             return RegisterBlocks(tuple(part for part in parts if len(part)))
@@ -92,41 +94,53 @@ def _part(change: Change, shard: int, shards: Shards, kinds: dict[str, type[Quer
 
 
 def _is_here(query: Query, shard: int, shards: Shards) -> bool:
-    if query.key is None and not query.across_keys:
-        return shard < shards.keyed
+    if query.looks_across_keys:
+        return bool(_wide_of(pa.array([query.shared_name]), shards)[0] == shard)
     if query.key is None:
-        return bool(_wide_of(pa.array([query.id]), shards)[0] == shard)
+        return shard < shards.keyed
     key = pa.array([query.key], type_of_key(query.key))
     return bool(shards_of(key, shards.keyed)[0] == shard)
 
 
-def _rows_here(block: QueryBlock, shard: int, shards: Shards, across_keys: bool) -> QueryBlock:
+def _rows_here(
+    block: QueryBlock, shard: int, shards: Shards, spec: type[Query], stream: Stream
+) -> QueryBlock:
     if block.keys is not None:
-        home = shards_of(block.keys, shards.keyed)
-    elif across_keys:
-        home = _wide_of(block.ids, shards)
+        here = shards_of(block.keys, shards.keyed) == shard
     else:
-        return block if shard < shards.keyed else block.slice(0, 0)
-    here: Array = np.flatnonzero(home == shard)
-    return block.take(here)
+        wide = _looking_across_keys(block, spec)
+        if not wide.any():
+            return block if shard < shards.keyed else block.slice(0, 0)
+        names = spec.shared_names(block.ids, stream.attributes[block.attributes[0]], block.numbers)
+        here = np.where(wide, _wide_of(names, shards) == shard, shard < shards.keyed)
+    rows: Array = np.flatnonzero(here)
+    return block.take(rows)
 
 
-def _wide_of(ids: pa.Array, shards: Shards) -> Int32s:
-    """Return the wide shard of queries; the first shard, which has its say, if there is none."""
+def _looking_across_keys(block: QueryBlock, spec: type[Query]) -> Bools:
+    """Return which queries of a block look at the events of all keys together."""
+    if block.keys is not None or not spec.across_keys:
+        return np.zeros(len(block), np.bool_)
+    by_key = block.options.get("by_key", np.zeros(len(block), np.bool_))
+    return ~by_key
+
+
+def _wide_of(names: pa.Array, shards: Shards) -> Int32s:
+    """Return the wide shard of shared names; the first shard, which has its say, without any."""
     if not shards.wide:
-        return np.zeros(len(ids), np.int32)
-    return shards.keyed + shards_of(ids, shards.wide)
+        return np.zeros(len(names), np.int32)
+    return shards.keyed + shards_of(names, shards.wide)
 
 
 def across_keys(change: Change, kinds: dict[str, type[Query]]) -> dict[tuple[str, str], str]:
     """Return why queries, by kind and id, can't be in a shard that sees some keys only."""
     found: list[tuple[str, str]] = []
     if isinstance(change, Register):
-        found = [(q.kind, q.id) for q in change.queries if q.across_keys and q.key is None]
+        found = [(q.kind, q.id) for q in change.queries if q.looks_across_keys]
     elif isinstance(change, RegisterBlocks):
         for block in change.blocks:
-            if kinds[block.kind].across_keys and block.keys is None:
-                found += [(block.kind, query_id) for query_id in block.ids.to_pylist()]
+            wide = pa.array(_looking_across_keys(block, kinds[block.kind]))
+            found += [(block.kind, query_id) for query_id in block.ids.filter(wide).to_pylist()]
     return dict.fromkeys(
         found, "it looks at all keys together, and this job has no wide shards (wide_shards=1)"
     )

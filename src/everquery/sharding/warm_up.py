@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.kinds import KINDS
-from everquery.queries import Border, Query, Range, Threshold
+from everquery.queries import Border, Quantile, Query, Range, Threshold
 from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.readers import LogRow
@@ -85,6 +85,11 @@ def _queries(stream: Stream, number: int) -> Iterator[Query]:
         yield Border(f"border-{number}-{i}", box, key=key)
         yield Range(f"range-{number}-{i}", box, key=key)
         yield Threshold(f"threshold-{number}-{i}", box, key=key, total=1 + i, repeat=i % 2 > 0)
+        yield Quantile(
+            f"quantile-{number}-{i}", stream.attributes[0], phi=(1 + i) / QUERIES, epsilon=0.1,
+            key=key, last=20 if i % 4 == 0 else None,
+            by_key=stream.key is not None and key is None and i % 2 > 0,
+        )  # fmt: skip
 
 
 def _events(stream: Stream, time_type: pa.DataType, number: int) -> pa.Table:

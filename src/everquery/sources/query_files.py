@@ -13,7 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from everquery.errors import UnreadableFileError
-from everquery.queries import Border, Threshold
+from everquery.queries import Border, Quantile, Query, Range, Threshold
 from everquery.sources.cells import (
     cast_cells,
     numbers,
@@ -28,8 +28,9 @@ from everquery.sources.formats import (
     format_of,
 )
 
-NUMBERS = (*Border.spans, *Threshold.numbers)  # the spans of every kind, and dwell; totals
-FLAGS = (*Border.options, *Threshold.options)
+SPECS: tuple[type[Query], ...] = (Range, Border, Threshold, Quantile)
+NUMBERS = {name for spec in SPECS for name in (*spec.spans, *(n.name for n in spec.numbers))}
+FLAGS = {name for spec in SPECS for name in spec.options}
 
 
 @dataclass(frozen=True, slots=True)

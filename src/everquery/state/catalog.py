@@ -138,7 +138,7 @@ class Catalog:
         low: Floats,
         high: Floats,
         options: Mapping[str, Bools],
-        numbers: Mapping[str, Int64s],
+        numbers: Mapping[str, Array],
     ) -> None:
         """Note of queries what their kind is, their options, and their fingerprint."""
         for name, chosen in options.items():

@@ -224,8 +224,12 @@ class PairTable:
         self.set_time_type(arrays["pairs.soonest"].dtype)
         self.make_room(pairs.size)
         for name, column in self.entries._asdict().items():
-            if f"pairs.{name}" in arrays:  # older snapshots have no totals
-                column[..., : pairs.size] = arrays[f"pairs.{name}"]
+            if name in VALUES:  # older snapshots have no answers behind the attributes
+                saved = arrays[f"pairs.{name}"]
+                column[:, : pairs.size] = np.nan
+                column[: len(saved), : pairs.size] = saved
+            elif f"pairs.{name}" in arrays:  # and no totals
+                column[: pairs.size] = arrays[f"pairs.{name}"]
         self.counts[USED] = pairs.size
         refill_pairs(self.table, self.entries.pair, pairs.size)
 

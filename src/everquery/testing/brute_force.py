@@ -8,15 +8,63 @@ against them.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from everquery.queries import Border, Interval, Query, Range, Threshold
+from everquery.queries import Border, Interval, Quantile, Query, Range, Threshold
 from everquery.stream import Stream
 
 Event = Mapping[str, Any]
+Answer = tuple[float, int, int, int, float]
+"""Value, bounds of its rank, how many rows, and the epsilon that was honoured."""
+
+COARSEST, COARSEST_WINDOW, FINEST = 0.005, 0.02, 0.0001  # of summaries; see docs/quantiles.md
+
+
+class FeedName(NamedTuple):
+    """Which rows are ranked together: by attribute and window, and whether by key."""
+
+    attribute: str
+    last: int | None
+    keyed: bool
+
+
+@dataclass
+class Feed:
+    """All rows since queries want them, by lane: a key, or None; and the finest epsilon."""
+
+    lanes: dict[Any, list[float]] = field(default_factory=dict)
+    finest: float | None = None
+
+
+def feed_of(query: Quantile) -> FeedName:
+    """Return the feed that answers a query."""
+    return FeedName(query.attribute, query.last, query.by_key or query.key is not None)
+
+
+def allowed_ranks(phi: float, epsilon: float, n: int) -> tuple[set[int], int]:
+    """Return the ranks of values that do for a query, and the one that is taken.
+
+    Fractions are read as they are written: 0.7 is seven tenths.
+    """
+    target, spread = Fraction(repr(phi)) * n, Fraction(repr(epsilon)) * n
+    quantile = math.ceil(target)
+    ranks = {rank for rank in range(1, n + 1) if abs(rank - target) < spread}
+    if not ranks:
+        return {quantile}, quantile
+    nearer = {rank for rank in ranks if quantile - rank < spread}
+    ranks = nearer or ranks
+    return ranks, min(max(quantile, min(ranks)), max(ranks))
+
+
+def ranks_of(value: float, rows: list[float]) -> set[int]:
+    """Return the ranks that a value has among sorted rows, or would have."""
+    first = bisect_left(rows, value) + 1
+    return set(range(first, max(bisect_right(rows, value), first) + 1))
 
 
 @dataclass(frozen=True, order=True)
@@ -36,6 +84,7 @@ class Notice:
     held_back: int | None = None
     total: int | None = None
     rounds: int | None = None
+    answer: Answer | None = None
 
 
 @dataclass
@@ -65,6 +114,7 @@ class _Standing:
     pending: dict[Any, tuple[Any, Notice]] = field(default_factory=dict)
     windows: dict[Any, _Window] = field(default_factory=dict)
     weight_seen: int = 0
+    told: dict[Any, float] = field(default_factory=dict)
 
     def sees(self, moment: Any) -> bool:  # noqa: ANN401 - a number, or None without time
         """Tell whether the query still lives then."""
@@ -88,6 +138,7 @@ class BruteForce:
     _series: dict[Any, _Series] = field(default_factory=dict)
     _newest: Any = None
     _held: list[tuple[Event, Any]] = field(default_factory=list)
+    _feeds: dict[FeedName, Feed] = field(default_factory=dict)
     _begun: bool = False
 
     # -- changes ------------------------------------------------------------------------------
@@ -101,6 +152,7 @@ class BruteForce:
     def deregister(self, query_id: str) -> None:
         """End a query."""
         del self._queries[query_id]
+        self._forget_feeds()
 
     def pause(self, query_id: str) -> None:
         """Let a query emit nothing; what waits of it is forgotten."""
@@ -128,8 +180,7 @@ class BruteForce:
         self._begun = True
         notices = list(self._announce())
         arrivals = [(event, self._arrive(event)) for event in events if self._is_sound(event)]
-        for event, mark in self._release(arrivals):
-            notices.extend(self._accept(event, mark))
+        notices.extend(self._accept_all(self._release(arrivals)))
         notices.extend(self._end_of_step())
         return notices
 
@@ -144,8 +195,7 @@ class BruteForce:
         """Return the notices of all events that are held back."""
         notices = list(self._announce())
         held, self._held = self._held, []
-        for event, mark in held:
-            notices.extend(self._accept(event, mark))
+        notices.extend(self._accept_all(held))
         notices.extend(self._end_of_step())
         return notices
 
@@ -210,7 +260,39 @@ class BruteForce:
         self._held = [pair for pair in waiting if pair[0][column] > limit]
         return [pair for pair in waiting if pair[0][column] <= limit]
 
-    def _accept(self, event: Event, mark: Any) -> Iterator[Notice]:  # noqa: ANN401 - as in _arrive
+    def _accept_all(self, events: list[tuple[Event, Any]]) -> Iterator[Notice]:
+        """Accept the events of a step, of which some are the last of their lanes."""
+        kept = self._in_time([event for event, _ in events])
+        last_of = {}
+        for place, event in enumerate(event for event, _ in events):
+            if kept[place]:
+                last_of[None if self.stream.key is None else event[self.stream.key]] = place
+        last_of_all = max(last_of.values(), default=-1)
+        for place, (event, mark) in enumerate(events):
+            ends = {True: place in last_of.values(), False: place == last_of_all}
+            yield from self._accept(event, mark, ends)
+
+    def _in_time(self, events: list[Event]) -> list[bool]:
+        """Tell which events are not late."""
+        if self.stream.time is None:
+            return [True] * len(events)
+        newest = {key: series.time for key, series in self._series.items() if series.seq}
+        kept = []
+        for event in events:
+            key = None if self.stream.key is None else event[self.stream.key]
+            time = event[self.stream.time]
+            kept.append(key not in newest or time >= newest[key])
+            if kept[-1]:
+                newest[key] = time
+        return kept
+
+    def _accept(
+        self,
+        event: Event,
+        mark: Any,  # noqa: ANN401 - as in _arrive
+        ends: dict[bool, bool],
+    ) -> Iterator[Notice]:
+        """Accept an event; `ends` says if it is its key's last of the step, and the last of all."""
         key = None if self.stream.key is None else event[self.stream.key]
         time = None if self.stream.time is None else event[self.stream.time]
         series = self._series.setdefault(key, _Series())
@@ -225,9 +307,59 @@ class BruteForce:
         before = series.values if series.in_sight else None
         series.seq, series.time, series.values, series.in_sight = series.seq + 1, time, values, True
         weight = 1 if self.stream.weight is None else int(event[self.stream.weight])
+        self._take_in(key, values)
         for standing in list(self._queries.values()):
             if not standing.paused and standing.sees(moment):
                 yield from self._answer(standing, key, series, before, weight)
+                query = standing.query
+                if isinstance(query, Quantile) and ends[feed_of(query).keyed]:
+                    yield from self._rank(standing, query, key, series)
+
+    def _take_in(self, key: object, values: tuple[float, ...]) -> None:
+        """Take a row into the lanes that a query wants."""
+        asked = [each.query for each in self._queries.values() if isinstance(each.query, Quantile)]
+        for query in asked:
+            self._feeds.setdefault(feed_of(query), Feed())
+        for name, feed in self._feeds.items():
+            here = [query for query in asked if feed_of(query) == name]
+            if feed.finest is None:
+                coarsest = COARSEST if name.last is None else COARSEST_WINDOW
+                feed.finest = max(FINEST, min([coarsest, *(query.epsilon for query in here)]))
+            if not name.keyed or any(query.by_key or query.key == key for query in here):
+                lane = feed.lanes.setdefault(key if name.keyed else None, [])
+                lane.append(values[self.stream.attributes.index(name.attribute)])
+
+    def _forget_feeds(self) -> None:
+        """Forget lanes and feeds that no query wants any more."""
+        asked = [each.query for each in self._queries.values() if isinstance(each.query, Quantile)]
+        for name in list(self._feeds):
+            here = [query for query in asked if feed_of(query) == name]
+            if not here:
+                del self._feeds[name]
+            elif name.keyed and not any(query.by_key for query in here):
+                lanes = self._feeds[name].lanes
+                for key in lanes.keys() - {query.key for query in here}:
+                    del lanes[key]
+
+    def _rank(
+        self, standing: _Standing, query: Quantile, key: object, series: _Series
+    ) -> Iterator[Notice]:
+        """Answer a quantile query after the last row of its lane, if what it was told won't do."""
+        name = feed_of(query)
+        lane = key if name.keyed else None
+        if query.key is not None and query.key != key:
+            return
+        feed = self._feeds[name]
+        rows = sorted(feed.lanes[lane][-(query.last or len(feed.lanes[lane])) :])
+        epsilon = max(query.epsilon, feed.finest or 0.0)
+        assert isinstance(query.phi, float)
+        ranks, best = allowed_ranks(query.phi, epsilon, len(rows))
+        if lane in standing.told and not ranks.isdisjoint(ranks_of(standing.told[lane], rows)):
+            return
+        value = standing.told[lane] = rows[best - 1]
+        notice = self._notice(query, "change", key, series, None)
+        answer = value, best, best, len(rows), epsilon
+        yield from self._happen(standing, replace(notice, answer=answer))
 
     def _answer(
         self,
@@ -262,7 +394,7 @@ class BruteForce:
         notice = replace(notice, total=seen, rounds=seen // query.total)
         yield from self._happen(standing, notice)
         if not query.repeat:
-            del self._queries[query.id]
+            del self._queries[query.id]  # a threshold: no lane ends with it
 
     def progress(self, query_id: str) -> int:
         """Return how much weight a threshold query has seen."""
@@ -368,6 +500,7 @@ class BruteForce:
 
     def _end(self, standing: _Standing, key: object) -> Notice:
         del self._queries[standing.query.id]
+        self._forget_feeds()
         nothing = (None,) * len(self.stream.attributes)
         return Notice(standing.query.id, "end", key, -1, "ttl", standing.end, nothing)
 

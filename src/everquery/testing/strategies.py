@@ -14,11 +14,13 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from everquery.errors import InvalidQueryError
-from everquery.queries import Border, Interval, Query, Range, Threshold
+from everquery.queries import Border, Interval, Quantile, Query, Range, Threshold
 from everquery.queries.interval import Closed
 from everquery.stream import Stream
 
 KEYS = ("a", "b", "c")
+PHIS = (0.01, 0.1, 0.25, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
+EPSILONS = (0.00001, 0.01, 0.1, 0.15, 0.25, 0.4, 0.9)
 VALUES = (-math.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 2.5, 3.0, 1e308, math.inf)
 
 
@@ -77,7 +79,34 @@ def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrate
             Threshold, st.just(query_id), box, key=key, total=st.integers(1, 12),
             repeat=st.booleans(), count=st.booleans(), **spans,
         )  # fmt: skip
+    if kind is Quantile:
+        return _quantiles(query_id, stream, key, spans)
     raise NotImplementedError(f"say here how to draw a {kind.__name__}")
+
+
+@st.composite
+def _quantiles(
+    draw: st.DrawFn,
+    query_id: str,
+    stream: Stream,
+    keys: st.SearchStrategy[str | None],
+    spans: dict[str, st.SearchStrategy[int | None]],
+) -> Quantile:
+    key = draw(keys)
+    epsilon = draw(st.sampled_from(EPSILONS))
+    shortest = math.ceil(1 / epsilon)
+    last = draw(st.none() | st.integers(shortest, shortest + 12)) if shortest < 1_000 else None
+    drawn: dict[str, Any] = {name: draw(span) for name, span in spans.items()}
+    return Quantile(
+        query_id,
+        draw(st.sampled_from(list(stream.attributes))),
+        phi=draw(st.sampled_from(PHIS)),
+        epsilon=epsilon,
+        key=key,
+        last=last,
+        by_key=stream.key is not None and key is None and draw(st.booleans()),
+        **drawn,
+    )
 
 
 def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[dict[str, Any]]]:

@@ -11,7 +11,7 @@ from everquery.queries.sql.emit import CLAUSES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```sql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-VALUES = {"symbol": "IBM", "low": 40, "high": 50.5, "owner": "ann"}
+VALUES = {"symbol": "IBM", "low": 40, "high": 50.5, "owner": "ann", "phi": 1, "epsilon": 0.01}
 
 
 def unknown(name):

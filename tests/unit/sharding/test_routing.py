@@ -11,7 +11,7 @@ from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.registry.readers import LogRow
 from everquery.sharding.packing import Packer, unpack
-from everquery.sharding.routing import queries_of, route, shards_of
+from everquery.sharding.routing import across_keys, queries_of, route, shards_of
 
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x"], weight="w")
 SPECS = {name: kind.spec for name, kind in KINDS.items()}
@@ -81,6 +81,41 @@ def test_queries_across_keys_go_to_one_wide_shard(as_blocks):
     alone = dict(route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, 3))
     part = decode_change(alone[0].operation, alone[0].payload, STREAM, SPECS)
     assert wide <= {each for _, each in queries_of(part)}
+
+
+@pytest.mark.parametrize("as_blocks", [False, True])
+def test_quantiles_by_key_go_to_all_keyed_shards_and_others_to_one_wide_shard(as_blocks):
+    queries = [
+        eq.Quantile(
+            f"{'each' if i % 2 else 'all'}{i}",
+            "x",
+            phi=0.5,
+            epsilon=0.1,
+            last=[None, 20, 30, 40, 50][i % 5],
+            by_key=i % 2 > 0,
+        )
+        for i in range(40)
+    ]
+    queries.append(eq.Quantile("keyed", "x", phi=0.5, epsilon=0.1, key="IBM"))
+    each, together = ({q.id for q in queries if q.id.startswith(name)} for name in ("each", "all"))
+    change = Register(tuple(queries))
+    if as_blocks:
+        change = RegisterBlocks(blocks_of_queries(queries, STREAM))
+    ((operation, count, payload),) = encode_change(change, STREAM)
+    found = {}
+    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, 3, 2):
+        part = decode_change(row.operation, row.payload, STREAM, SPECS)
+        found[shard] = {name for _, name in queries_of(part)}
+    assert all(found[shard] - {"keyed"} == each for shard in range(3))
+    assert sum("keyed" in found[shard] for shard in range(3)) == 1
+    assert found[3]
+    assert found[3] | found[4] == together
+    assert not found[3] & found[4]
+    # Those that rank the same rows share a summary, so they are together.
+    homes = {(query.last, query.id in found[3]) for query in queries if query.id in together}
+    assert len(homes) == 5
+    # A job without wide shards can't answer those that look at all keys together.
+    assert {name for _, name in across_keys(change, SPECS)} == together
 
 
 def test_wide_shards_get_all_events():

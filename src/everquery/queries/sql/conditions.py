@@ -6,6 +6,7 @@ say, so whatever is not one (``OR``, ``IN``, ``<>``, ...) is refused where it st
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from everquery.errors import InvalidQueryError
@@ -48,10 +49,8 @@ def read_condition(cursor: Cursor, stream: Stream) -> tuple[dict[str, Interval],
     bounds: dict[str, Bounds] = {}
     ranges: dict[str, Interval] = {}
     key: str | int | None = None
-    for comparison in _read_conjunction(cursor, stream, 0):
+    for comparison in _read_comparisons(cursor, stream):
         column, operator, value, token = comparison
-        if operator == NEVER:
-            cursor.fail("the condition is never true; the query could never match", token)
         if column == stream.key:
             key = _narrow_key(cursor, comparison, key)
             continue
@@ -62,6 +61,30 @@ def read_condition(cursor: Cursor, stream: Stream) -> tuple[dict[str, Interval],
         except InvalidQueryError as error:
             cursor.fail(f"{column}: {error}", token)
     return ranges, key
+
+
+def read_key(cursor: Cursor, stream: Stream) -> str | int | None:
+    """Read what follows ``WHERE`` where no attribute may be restricted; return the key."""
+    key: str | int | None = None
+    for comparison in _read_comparisons(cursor, stream):
+        if comparison.column != stream.key:
+            instead = f"compare {stream.key} only" if stream.key else "leave the condition out"
+            cursor.fail(
+                f"a quantile is over all events of its key, so {comparison.column} can't be"
+                f" restricted; {instead}",
+                comparison.token,
+            )
+        key = _narrow_key(cursor, comparison, key)
+    return key
+
+
+def _read_comparisons(cursor: Cursor, stream: Stream) -> Iterator[Comparison]:
+    """Yield what must hold of columns; refuse what never does."""
+    for comparison in _read_conjunction(cursor, stream, 0):
+        if comparison.operator == NEVER:
+            place = comparison.token
+            cursor.fail("the condition is never true; the query could never match", place)
+        yield comparison
 
 
 def _narrow_key(cursor: Cursor, comparison: Comparison, key: str | int | None) -> str | int:

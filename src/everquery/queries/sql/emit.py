@@ -15,12 +15,13 @@ from typing import Any
 from everquery.errors import InvalidQueryError
 from everquery.queries.border import Border
 from everquery.queries.labels import Labels
+from everquery.queries.quantile import Quantile
 from everquery.queries.range import Range
 from everquery.queries.spec import LONGEST_ID, Query, bad_text
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.literals import print_span
 from everquery.queries.sql.quotes import print_name, print_string
-from everquery.queries.threshold import Threshold, bad_total
+from everquery.queries.threshold import TOTAL, Threshold
 from everquery.stream import Stream
 
 
@@ -87,10 +88,12 @@ def _read_total(cursor: Cursor, stream: Stream) -> dict[str, Any]:
         cursor.fail_expected([">="])
     place = cursor.token
     total = cursor.value() if cursor.at_value() else None
-    reason = bad_total(int(total) if isinstance(total, float) and total.is_integer() else total)
-    if total is None or reason is not None:
+    if isinstance(total, float) and total.is_integer():
+        total = int(total)
+    try:
+        return {**fields, "total": TOTAL.read(total)}
+    except InvalidQueryError:
         cursor.fail(f"expected the total, a whole number of 1 or more, found {place}", place)
-    return {**fields, "total": int(total)}
 
 
 def _write_total(query: Threshold, stream: Stream) -> str:
@@ -100,10 +103,20 @@ def _write_total(query: Threshold, stream: Stream) -> str:
     return f"{when} WHEN {summed} >= {query.total}"
 
 
+def _read_changes(cursor: Cursor, _stream: Stream) -> dict[str, Any]:
+    cursor.expect("CHANGES")
+    return {}
+
+
+def _write_changes(_query: Quantile, _stream: Stream) -> str:
+    return "CHANGES"
+
+
 CLAUSES: tuple[EmitClause, ...] = (
     EmitClause(Range, ("MATCHES",), _read_matches, _write_matches),
     EmitClause(Border, ("ENTER", "LEAVE"), _read_crossings, _write_crossings),
     EmitClause(Threshold, ("ONCE", "EACH"), _read_total, _write_total),
+    EmitClause(Quantile, ("CHANGES",), _read_changes, _write_changes),
 )
 BY_WORD = {word: clause for clause in CLAUSES for word in clause.words}
 BY_KIND = {clause.spec.kind: clause for clause in CLAUSES}
@@ -169,17 +182,28 @@ OPTIONS = {
 
 def options_of(spec: type[Query]) -> dict[str, Option]:
     """Return what ``WITH`` may set on this spec."""
-    flags = () if spec is Threshold else spec.options  # its options are words of the clause
+    worded = spec in (Threshold, Quantile)  # their options are clauses, or words of one
+    flags = () if worded else spec.options
     known = OPTIONS | dict.fromkeys(flags, FLAG)
     return {name: each for name, each in known.items() if name in spec.__dataclass_fields__}
 
 
-def read_emit(cursor: Cursor, stream: Stream) -> tuple[type[Query], dict[str, Any]]:
-    """Read from ``EMIT`` to the statement's end; return the spec and its fields."""
+def read_emit(cursor: Cursor, stream: Stream, *, boxed: bool) -> tuple[type[Query], dict[str, Any]]:
+    """Read from ``EMIT`` to the statement's end; return the spec and its fields.
+
+    `boxed` tells whether the statement selects ``*``, as kinds with a box do.
+    """
     cursor.expect("EMIT")
     clause = BY_WORD.get(cursor.token.word)
+    words = [word for word, each in BY_WORD.items() if each.spec.boxed is boxed]
     if clause is None:
-        cursor.fail_expected(list(BY_WORD))
+        cursor.fail_expected(words)
+    if clause.spec.boxed is not boxed:
+        selected, other = ("*", "QUANTILE(...)") if boxed else ("QUANTILE(...)", "*")
+        cursor.fail(
+            f"SELECT {selected} takes EMIT {' or '.join(', '.join(words).rsplit(', ', 1))};"
+            f" {cursor.token} needs SELECT {other}"
+        )
     fields = clause.read(cursor, stream)
     if cursor.accept("WITH"):
         _read_with(cursor, clause.spec, fields)

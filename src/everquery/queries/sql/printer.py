@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from everquery.queries.block import check_fit
 from everquery.queries.interval import Interval
+from everquery.queries.quantile import Quantile
 from everquery.queries.spec import Query
 from everquery.queries.sql.emit import print_emit
 from everquery.queries.sql.literals import print_number, print_span
+from everquery.queries.sql.quantiles import print_scope, print_selection
 from everquery.queries.sql.quotes import print_name, print_string
 from everquery.queries.sql.streams import SPANS
 from everquery.stream import Stream
@@ -30,16 +32,20 @@ def print_query(query: Query, stream: Stream) -> str:
     EMIT ENTER, LEAVE;
     """
     check_fit(query, stream)
+    selected, scope = "*", ""
+    if isinstance(query, Quantile):
+        selected, scope = print_selection(query), print_scope(query, stream)
     conditions = []
     if stream.key is not None and query.key is not None:
         key = print_string(query.key) if isinstance(query.key, str) else str(query.key)
         conditions.append(f"{print_name(stream.key)} = {key}")
-    for attribute, interval in query.box.items():
-        conditions.append(print_interval(print_name(attribute), interval))
+    if query.boxed:
+        for attribute, interval in query.box.items():
+            conditions.append(print_interval(print_name(attribute), interval))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return (
         f"CREATE STANDING QUERY {print_name(query.id)} AS\n"
-        f"SELECT * FROM {print_name(stream.name)}{where}\n"
+        f"SELECT {selected} FROM {print_name(stream.name)}{where}{scope}\n"
         f"{print_emit(query, stream)};"
     )
 

@@ -10,12 +10,14 @@ one is exact.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from everquery.index.arrays import Array, Floats, Int32s, Int64s, resized, total_bytes
-from everquery.state.ranked_tuples import RankedTuples, Tuples, empty_tuples
-from everquery.state.slices import ENDLESS, Slices, make_room, repacked
-from everquery.state.window_buckets import append_rows, merge_samples, plan_buckets, window_tuples
+from everquery.index.ranked_tuples import RankedTuples, Tuples, empty_tuples
+from everquery.index.slices import ENDLESS, Slices, make_room, repacked
+from everquery.index.window_buckets import append_rows, merge_samples, plan_buckets, window_tuples
 
 
 class WindowSummaries(RankedTuples):
@@ -37,6 +39,9 @@ class WindowSummaries(RankedTuples):
     >>> latest.query(0, 2)
     (1.7, 2, 2)
     """
+
+    by_key: ClassVar[tuple[str, ...]] = ("_seen", "_sizes", "_lowest")
+    slices: ClassVar[tuple[str, ...]] = ("_rings", "_slices")
 
     def __init__(self, epsilon: float, window: int) -> None:
         self.epsilon = epsilon
@@ -122,12 +127,13 @@ class WindowSummaries(RankedTuples):
         self._buckets[begin : begin + size] = out[1][:size]
         self._sizes[key] = size
 
-    def __len__(self) -> int:
-        return self._seen.size
+    def counts(self, keys: Int32s) -> Int64s:
+        """Return how many rows of each key are in its window."""
+        return np.minimum(self._seen[keys], self.window)
 
-    def count(self, key: int) -> int:
-        """Return how many rows of a key are in its window; none of a key never heard of."""
-        return min(int(self._seen[key]), self.window) if key < len(self) else 0
+    def empty(self, name: str) -> float:
+        """Return what a key without rows has in an array."""
+        return np.inf if name == "_lowest" else 0
 
     def tuples(self, key: int) -> Tuples:
         """Return values, r_minus and r_plus of a key's window.

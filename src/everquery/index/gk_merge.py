@@ -152,7 +152,7 @@ def compress(
     is left stands at the end of the arrays; the first and last tuple always stay.
 
     Dropping old tuples for the sake of young ones would be smaller on most streams, but bands are
-    what bounds the size on all of them: see `everquery.state.gk_summary`.
+    what bounds the size on all of them: see `everquery.index.gk_summary`.
 
     Parameters
     ----------

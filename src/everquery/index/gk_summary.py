@@ -14,13 +14,15 @@ of a batch, as `merge_run` does, is to drop the others, all of the lowest band, 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from everquery.index.arrays import Array, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.index.gk_merge import capacity, compress, merge_run, merge_sorted
 from everquery.index.jit import kernel
-from everquery.state.gk_merge import capacity, compress, merge_run, merge_sorted
-from everquery.state.ranked_tuples import RankedTuples, Tuples, empty_tuples
-from everquery.state.slices import ENDLESS, Slices, make_room, repacked
+from everquery.index.ranked_tuples import RankedTuples, Tuples, empty_tuples
+from everquery.index.slices import ENDLESS, Slices, make_room, repacked
 
 # A longer batch of a key comes in pieces. Sorting is nearly all of the cost, and NumPy sorts 1,000
 # values in 13 ns each but 100,000 in 40, while a piece costs one pass over the summary, which has
@@ -120,6 +122,28 @@ def add_groups(
     return group_key.size, 0
 
 
+@kernel
+def list_tuples(
+    keys: Int32s, epsilon: float, start: Int64s, counts: tuple[Int64s, Int64s, Int64s],
+    pool: Tuples, begins: Int64s, ends: Int64s, out: Tuples,
+) -> None:  # fmt: skip
+    """Write the tuples of keys, with what waits merged in, from `begins` on; and where they end."""
+    sizes, waits, seen = counts
+    values, r_minus, r_plus = pool
+    new_values, new_minus, new_plus = out
+    for i in range(keys.size):
+        key = keys[i]
+        begin = start[key]
+        end = begin + sizes[key]
+        waiting = waits[key]
+        old = (values[begin:end], r_minus[begin:end], r_plus[begin:end])
+        room = slice(begins[i], begins[i] + sizes[key] + waiting)
+        new = (new_values[room], new_minus[room], new_plus[room])
+        run = values[end : end + waiting]
+        cap = capacity(epsilon, seen[key])
+        ends[i] = begins[i] + merge_run(old, seen[key] - waiting, run, cap, new)
+
+
 class Summaries(RankedTuples):
     """Summaries of many keys, in shared arrays.
 
@@ -142,6 +166,9 @@ class Summaries(RankedTuples):
     >>> heights.query(0, 3)
     (1.7, 3, 3)
     """
+
+    by_key: ClassVar[tuple[str, ...]] = ("_sizes", "_waits", "_seen")
+    slices: ClassVar[tuple[str, ...]] = ("_slices",)
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon = epsilon
@@ -191,29 +218,27 @@ class Summaries(RankedTuples):
                 self._slices, pools = repacked(self._slices, self.sizes(), self._pool, needed)
                 self._pool = (pools[0], pools[1], pools[2])
 
-    def __len__(self) -> int:
-        return self._seen.size
+    def counts(self, keys: Int32s) -> Int64s:
+        """Return how many values of each key were seen."""
+        return self.seen(keys)
 
-    def count(self, key: int) -> int:
-        """Return how many values of a key were seen; none of a key never heard of."""
-        return int(self._seen[key]) if key < len(self) else 0
+    def all_tuples(self, keys: Int32s) -> tuple[Int64s, Int64s, Tuples]:
+        """Return the tuples of several keys, with where each key's begin and end."""
+        held = self.sizes()[keys]
+        begins = np.cumsum(held) - held
+        ends = np.empty_like(begins)
+        out = empty_tuples(int(held.sum()))
+        counts = self._sizes, self._waits, self._seen
+        list_tuples(keys, self.epsilon, self._slices.start, counts, self._pool, begins, ends, out)
+        return begins, ends, out
 
     def tuples(self, key: int) -> Tuples:
         """Return values, r_minus and r_plus of a key's summary, with what waits merged in."""
         if not self.count(key):
             return empty_tuples(0)
-        begin = self._slices.start[key]
-        end = begin + self._sizes[key]
-        waiting = int(self._waits[key])
-        values, r_minus, r_plus = self._pool
-        old = (values[begin:end], r_minus[begin:end], r_plus[begin:end])
-        if not waiting:
-            return (old[0].copy(), old[1].copy(), old[2].copy())
-        seen = self.count(key)
-        new = empty_tuples(int(self._sizes[key]) + waiting)
-        cap = capacity(self.epsilon, seen)
-        n = merge_run(old, seen - waiting, values[end : end + waiting], cap, new)
-        return (new[0][:n], new[1][:n], new[2][:n])
+        _, ends, (values, r_minus, r_plus) = self.all_tuples(np.array([key], np.int32))
+        end = int(ends[0])
+        return values[:end], r_minus[:end], r_plus[:end]
 
     def sizes(self) -> Int64s:
         """Return how many tuples and waiting values each key has."""

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from everquery.state import gk_summary
-from everquery.state.gk_summary import Summaries
-from tests.unit.state.streams import STREAMS, check_answers, check_theorem_1, check_tuples
+from everquery.index import gk_summary
+from everquery.index.gk_summary import Summaries
+from tests.unit.index.streams import STREAMS, check_answers, check_theorem_1, check_tuples
 
 ONE = np.zeros(1, np.int32)
 

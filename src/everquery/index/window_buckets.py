@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from everquery.index.arrays import Floats, Int32s, Int64s
+from everquery.index.gk_merge import capacity
 from everquery.index.jit import kernel
-from everquery.state.gk_merge import capacity
-from everquery.state.slices import Slices, make_room
+from everquery.index.slices import Slices, make_room
 
 # Windows of so many rows are kept whole and sorted when asked. Where all rows of a longer one have
 # to be kept, they are kept sorted in buckets, unless those were so short that passes over all rows

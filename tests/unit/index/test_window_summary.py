@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from everquery.state.gk_merge import capacity
-from everquery.state.window_buckets import SHORTEST, WHOLE, fits, plan_buckets
-from everquery.state.window_summary import WindowSummaries
-from tests.unit.state.streams import STREAMS, check_answers, check_theorem_1, check_tuples
-from tests.unit.state.test_gk_summary import ONE, batches
+from everquery.index.gk_merge import capacity
+from everquery.index.window_buckets import SHORTEST, WHOLE, fits, plan_buckets
+from everquery.index.window_summary import WindowSummaries
+from tests.unit.index.streams import STREAMS, check_answers, check_theorem_1, check_tuples
+from tests.unit.index.test_gk_summary import ONE, batches
 
 
 def check_window(summaries, key, rows):

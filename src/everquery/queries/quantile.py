@@ -1,0 +1,208 @@
+"""The quantile query: the value at a rank, told whenever it has moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.errors import InvalidQueryError
+from everquery.queries.box import Box
+from everquery.queries.interval import Interval
+from everquery.queries.numbers import NONE, Bools, Limit, NumberColumn, NumberField
+from everquery.queries.spec import LONGEST_ID, Query, bad_text
+from everquery.stream import Stream
+
+LONGEST_WINDOW = 2**31 - 1  # rows
+
+PHI = NumberField(
+    "phi",
+    whole=False,
+    limits=(Limit(lambda phi: (phi <= 0) | (phi > 1), "must be above 0 and at most 1"),),
+)
+EPSILON = NumberField(
+    "epsilon",
+    whole=False,
+    limits=(Limit(lambda epsilon: (epsilon <= 0) | (epsilon >= 1), "must be above 0 and below 1"),),
+)
+LAST = NumberField(
+    "last",
+    whole=True,
+    required=False,
+    limits=(
+        Limit(lambda last: last < 1, "must be 1 or more: an empty window has no quantile"),
+        Limit(lambda last: last > LONGEST_WINDOW, f"must be at most {LONGEST_WINDOW:,} rows"),
+    ),
+)
+
+_ROUNDING = 1e-9  # of 1/epsilon: that of 0.01 is 100, whatever float64 makes of it
+
+
+@dataclass(frozen=True)
+class Quantile(Query):
+    """Tell what value has a rank among an attribute's values, whenever it moves far enough.
+
+    The answer's rank is within ``epsilon * n`` of ``phi * n``, of n values.
+
+    Parameters
+    ----------
+    attribute : str
+        Whose values are ranked.
+    phi : number, or several
+        The rank asked for, as a share: above 0, and at most 1, which is the largest value. Several
+        make a composite, which is one query for each: see `parts`.
+    epsilon : number
+        How far off the rank may be, as a share: above 0 and below 1.
+    last : int, optional
+        Rank only so many values, the newest; at least 1/epsilon.
+    by_key : bool
+        Rank each key's values apart, not those of all keys together.
+
+    Examples
+    --------
+    >>> query = Quantile("latency", "ms", phi=[0.5, 0.99], epsilon=0.005, by_key=True)
+    >>> [part.id for part in query.parts()]
+    ['latency[0.5]', 'latency[0.99]']
+    """
+
+    box: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+    attribute: str
+    phi: float | tuple[float, ...] = field(kw_only=True)
+    epsilon: float = field(kw_only=True)
+    last: int | None = field(default=None, kw_only=True)
+    by_key: bool = field(default=False, kw_only=True)
+
+    kind: ClassVar[str] = "quantile"
+    options: ClassVar[tuple[str, ...]] = ("by_key",)
+    across_keys: ClassVar[bool] = True
+    boxed: ClassVar[bool] = False
+    numbers: ClassVar[tuple[NumberField, ...]] = (PHI, EPSILON, LAST)
+
+    def __post_init__(self) -> None:
+        named = isinstance(self.attribute, str)
+        object.__setattr__(self, "box", Box({self.attribute: Interval()} if named else {}))
+        super().__post_init__()
+        if not named:
+            raise self._error(f"attribute is {self.attribute!r}; it must be the name of one")
+        self._read_phi()
+        for number in (EPSILON, LAST):
+            self._read_number(number)
+        reason = None if self.last is None else bad_window(self.last, self.epsilon)
+        if reason:
+            raise self._error(reason)
+        if not isinstance(self.by_key, bool):
+            raise self._error(f"by_key is {self.by_key!r}; it is true or false")
+        if self.by_key and self.key is not None:
+            raise self._error(
+                f"by_key asks for every key's quantile, and it has a key already, {self.key!r};"
+                " give one of the two"
+            )
+
+    def _error(self, reason: str) -> InvalidQueryError:
+        return InvalidQueryError(f"query {self.id!r}: {reason}")
+
+    def _read_phi(self) -> None:
+        """Read one rank or several; a sequence of one is that one."""
+        several = self.phi.tolist() if isinstance(self.phi, np.ndarray) else self.phi
+        if not isinstance(several, (list, tuple)):
+            self._read_number(PHI)
+            return
+        if not several:
+            raise self._error(f"phi is {self.phi!r}; give at least one rank")
+        try:
+            ranks = tuple(float(PHI.read(each)) for each in several)
+        except InvalidQueryError as error:
+            raise self._error(str(error)) from None
+        seen = set()
+        for rank in ranks:
+            if rank in seen:
+                raise self._error(f"phi has {rank!r} twice; give each rank once")
+            seen.add(rank)
+            reason = len(ranks) > 1 and bad_text(self._id_of(rank), "query id", LONGEST_ID)
+            if reason:
+                raise InvalidQueryError(f"{reason}; it is that of a part: one for each phi")
+        object.__setattr__(self, "phi", ranks if len(ranks) > 1 else ranks[0])
+
+    def _id_of(self, phi: float) -> str:
+        return f"{self.id}[{phi!r}]"
+
+    @property
+    def shared_name(self) -> str:
+        """Which rows it ranks: queries that rank the same ones share a summary."""
+        return _rows_name(self.attribute, self.last or NONE)
+
+    @classmethod
+    def shared_names(
+        cls, ids: pa.Array, attribute: str, numbers: Mapping[str, NumberColumn]
+    ) -> pa.Array:
+        """Return which rows the queries of a block rank."""
+        windows, place = np.unique(numbers["last"], return_inverse=True)
+        names = pa.array([_rows_name(attribute, last) for last in windows.tolist()], pa.string())
+        return names.take(pa.array(place))
+
+    @property
+    def looks_across_keys(self) -> bool:
+        """Whether this query ranks the values of all keys together."""
+        return super().looks_across_keys and not self.by_key
+
+    def parts(self) -> tuple[Query, ...]:
+        """Return one query for each phi, with ids such as ``latency[0.99]``; itself if it is one.
+
+        All else is that of the composite.
+        """
+        if not isinstance(self.phi, tuple):
+            return (self,)
+        return tuple(replace(self, id=self._id_of(phi), phi=phi) for phi in self.phi)
+
+    def misfit(self, stream: Stream) -> str | None:
+        """Return why the query can't be on the stream, or None."""
+        if self.by_key and stream.key is None:
+            return f"by_key needs a stream with a key, and stream {stream.name!r} has none"
+        return None
+
+    @classmethod
+    def bad_rows(
+        cls,
+        stream: Stream,
+        keyed: Bools,
+        options: Mapping[str, Bools],
+        numbers: Mapping[str, NumberColumn],
+    ) -> Iterator[tuple[Bools, str]]:
+        """Yield which rows of a table can't be for what several columns say together, and why."""
+        last, epsilon = numbers["last"], numbers["epsilon"]
+        yield (
+            (last != NONE) & (epsilon != NONE) & _is_short(last, epsilon),
+            "last is shorter than 1/epsilon rows, so no rank but the exact one would do; give more"
+            " of either",
+        )
+        yield options["by_key"] & keyed, "by_key is true, and it has a key already"
+        if stream.key is None:
+            yield options["by_key"], f"by_key needs a stream with a key; {stream.name!r} has none"
+
+
+def _rows_name(attribute: str, last: int) -> str:
+    return f"{attribute}, last {last}"
+
+
+def _is_short(last: Any, epsilon: Any) -> Any:  # noqa: ANN401 - numbers or columns of them
+    return last * epsilon < 1 - _ROUNDING
+
+
+def bad_window(last: int, epsilon: float) -> str | None:
+    """Return why a window of so many rows can't be, or None."""
+    if not _is_short(last, epsilon):
+        return None
+    shortest = 1 / epsilon
+    advice = []
+    if last > 1:  # else epsilon would have to be 1
+        advice.append(f"epsilon={1 / last:.10g} or more")
+    if shortest <= LONGEST_WINDOW:
+        advice.append(f"last={math.ceil(shortest * (1 - _ROUNDING / 2))} or more")
+    return (
+        f"a window of {last:,} rows is shorter than 1/epsilon = {shortest:.6g} rows, so no rank but"
+        f" the exact one would do; give {', or '.join(advice) or 'more of both'}"
+    )

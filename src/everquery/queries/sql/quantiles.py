@@ -1,0 +1,148 @@
+"""``SELECT QUANTILE(...)``: the ranks that are asked for, and the values they are among."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from everquery.errors import InvalidQueryError
+from everquery.queries.numbers import Number, NumberField
+from everquery.queries.quantile import EPSILON, LAST, PHI, Quantile, bad_window
+from everquery.queries.sql.conditions import read_key
+from everquery.queries.sql.cursor import Cursor
+from everquery.queries.sql.errors import nearest
+from everquery.queries.sql.literals import print_number
+from everquery.queries.sql.quotes import print_name
+from everquery.queries.sql.scanner import Token
+from everquery.stream import Stream
+
+QUANTILE = "QUANTILE"
+SCOPE = ("GROUP", "OVER")  # what begins a clause that only a quantile has
+
+
+class Selection(NamedTuple):
+    """What the calls of ``QUANTILE`` say together; the token is that of the attribute."""
+
+    attribute: str
+    token: Token
+    phi: tuple[float, ...]
+    epsilon: float
+
+
+def read_selection(cursor: Cursor) -> Selection:
+    """Read ``QUANTILE(attribute, phi, epsilon)``, several with commas between them."""
+    first = _read_call(cursor, None)
+    phi = dict.fromkeys(first.phi)
+    while cursor.accept(","):
+        place = cursor.token
+        (another,) = _read_call(cursor, first).phi
+        if another in phi:
+            cursor.fail(f"{print_number(another)} is asked for twice; give each rank once", place)
+        phi[another] = None
+    return first._replace(phi=tuple(phi))
+
+
+def _read_call(cursor: Cursor, first: Selection | None) -> Selection:
+    """Read one call, which must agree with the first."""
+    cursor.expect(QUANTILE, "(")
+    token = cursor.token
+    attribute = cursor.name("an attribute")
+    if first is not None and attribute != first.attribute:
+        cursor.fail(
+            f"the quantiles of a query are of one attribute, here {first.attribute!r}; register"
+            " one query for each",
+            token,
+        )
+    cursor.expect(",")
+    phi = float(_read_number(cursor, PHI))
+    cursor.expect(",")
+    place = cursor.token
+    epsilon = float(_read_number(cursor, EPSILON))
+    if first is not None and epsilon != first.epsilon:
+        cursor.fail(
+            f"the quantiles of a query have one epsilon, here {print_number(first.epsilon)};"
+            " register one query for each",
+            place,
+        )
+    cursor.expect(")")
+    return Selection(attribute, token, (phi,), epsilon)
+
+
+def _read_number(cursor: Cursor, number: NumberField) -> Number:
+    place = cursor.token
+    if not cursor.at_value():
+        cursor.fail_expected([], f"{number.name}, a number or a :parameter")
+    value = cursor.value()
+    if number.whole and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        return number.read(value)
+    except InvalidQueryError as error:
+        raise cursor.error(str(error), place) from None
+
+
+def read_scope(cursor: Cursor, stream: Stream, selection: Selection) -> dict[str, Any]:
+    """Read from behind the stream's name to before ``EMIT``; return all fields of the spec."""
+    if selection.attribute not in stream.attributes:
+        cursor.fail(
+            f"stream {stream.name!r} has no attribute {selection.attribute!r}"
+            f"{nearest(selection.attribute, stream.attributes)}"
+            f" (it has {', '.join(stream.attributes)})",
+            selection.token,
+        )
+    fields: dict[str, Any] = {
+        "attribute": selection.attribute,
+        "phi": selection.phi,
+        "epsilon": selection.epsilon,
+    }
+    expected = ["WHERE", "GROUP", "OVER", "EMIT"]
+    if cursor.accept("WHERE"):
+        fields["key"] = read_key(cursor, stream)
+        expected[0] = "AND"
+    if cursor.token.word == "GROUP":
+        fields["by_key"] = _read_group(cursor, stream, fields.get("key"))
+        expected = ["OVER", "EMIT"]
+    if cursor.accept("OVER"):
+        fields["last"] = _read_window(cursor, selection.epsilon)
+        expected = ["EMIT"]
+    if cursor.token.word != "EMIT":
+        cursor.fail_expected(expected)
+    return fields
+
+
+def _read_group(cursor: Cursor, stream: Stream, key: str | int | None) -> bool:
+    place = cursor.token
+    cursor.expect("GROUP", "BY")
+    if stream.key is None:
+        cursor.fail(f"stream {stream.name!r} has no key to group by", place)
+    column = cursor.token
+    name = cursor.name("the stream's key")
+    if name != stream.key:
+        hint = nearest(name, [stream.key])
+        cursor.fail(f"quantiles are grouped by the stream's key, {stream.key!r}{hint}", column)
+    if key is not None:
+        cursor.fail(f"the query has a key already, {key!r}; leave out WHERE or GROUP BY", place)
+    return True
+
+
+def _read_window(cursor: Cursor, epsilon: float) -> int:
+    cursor.expect("LAST")
+    place = cursor.token
+    last = int(_read_number(cursor, LAST))
+    reason = bad_window(last, epsilon)
+    if reason:
+        cursor.fail(reason, place)
+    cursor.expect("ROWS")
+    return last
+
+
+def print_selection(query: Quantile) -> str:
+    """Return what stands between ``SELECT`` and ``FROM``."""
+    several = query.phi if isinstance(query.phi, tuple) else (query.phi,)
+    name, epsilon = print_name(query.attribute), print_number(query.epsilon)
+    return ", ".join(f"{QUANTILE}({name}, {print_number(phi)}, {epsilon})" for phi in several)
+
+
+def print_scope(query: Quantile, stream: Stream) -> str:
+    """Return the clauses that only a quantile has, each with a space before."""
+    group = f" GROUP BY {print_name(str(stream.key))}" if query.by_key else ""
+    return group + ("" if query.last is None else f" OVER LAST {query.last} ROWS")

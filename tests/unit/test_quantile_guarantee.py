@@ -1,0 +1,158 @@
+"""What quantile queries promise, held against exact ranks: at every batch, for every query."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import everquery as eq
+from everquery.testing import assert_true_quantiles
+
+EVENTS = 12_000
+KEYS = ["a", "b", "c"]
+
+
+def semisorted(rng):
+    """Return blocks each above the one before, unsorted within."""
+    return np.concatenate([rng.uniform(i, i + 1, EVENTS // 40) for i in range(40)])
+
+
+STREAMS = {
+    "uniform": lambda rng: rng.uniform(size=EVENTS),
+    "normal": lambda rng: rng.normal(size=EVENTS),
+    "semisorted": semisorted,
+    "sorted": lambda rng: np.sort(rng.normal(size=EVENTS)),
+    "reversed": lambda rng: np.sort(rng.normal(size=EVENTS))[::-1],
+    "constant": lambda rng: np.full(EVENTS, 7.0),
+    "duplicates": lambda rng: rng.integers(0, 12, EVENTS).astype(float),
+    "infinite": lambda rng: rng.choice([-np.inf, -1.0, 0.0, 2.0, np.inf], EVENTS),
+    "jumping": lambda rng: rng.normal(size=EVENTS) + 10 * (np.arange(EVENTS) // 2_000 % 2),
+}
+
+
+def queries(rng, n, *, keyed=False, last=None):
+    epsilon = np.exp(rng.uniform(math.log(0.003), math.log(0.3), n))
+    columns = {
+        "id": [f"q{i}" for i in range(n)],
+        "phi": np.where(rng.random(n) < 0.1, 1.0, rng.uniform(0.0005, 1, n)),
+        "epsilon": epsilon,
+    }
+    if keyed:
+        columns["key"] = rng.choice(KEYS, n)
+    if last:
+        columns["last"] = np.maximum(rng.choice(last, n), np.ceil(1 / epsilon).astype(int))
+    return pa.table(columns)
+
+
+def batches(rng, n):
+    """Return where batches end: of one row, of a few, and of thousands."""
+    sizes = rng.choice([1, 1, 7, 60, 400, 3_000], 2 * n)
+    ends = np.cumsum(sizes)
+    return [0, *ends[ends < n].tolist(), n]
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize("last", [None, [40, 700, 5_000]], ids=["whole", "windows"])
+def test_every_query_at_every_batch(kind, last):
+    rng = np.random.default_rng(list(STREAMS).index(kind))
+    values = STREAMS[kind](rng)
+    engine = eq.Engine(eq.Stream("s", attributes=["x"]))
+    asked = queries(rng, 60 if last else 300, last=last)
+    engine.register_table(asked, kind="quantile")
+    told = {}
+    ends = batches(rng, values.size)
+    for begin, end in pairwise(ends):
+        notices = engine.process(pa.table({"x": values[begin:end]}))
+        assert_true_quantiles(notices, asked, {None: values[:end]}, told)
+    assert len(told) == asked.num_rows
+
+
+@pytest.mark.parametrize("kind", ["normal", "semisorted", "duplicates"])
+@pytest.mark.parametrize("last", [None, [40, 700]], ids=["whole", "windows"])
+def test_every_key(kind, last):
+    rng = np.random.default_rng(5)
+    values = STREAMS[kind](rng)
+    keys = rng.choice(KEYS, values.size, p=[0.9, 0.09, 0.01])
+    engine = eq.Engine(eq.Stream("s", key="k", attributes=["x"]))
+    asked = queries(rng, 90, keyed=True, last=last)
+    everywhere = queries(rng, 20, last=last)
+    everywhere = everywhere.set_column(
+        0, "id", pa.array([f"each {i}" for i in range(everywhere.num_rows)])
+    ).append_column("by_key", pa.array([True] * everywhere.num_rows))
+    engine.register_table(asked, kind="quantile")
+    engine.register_table(everywhere, kind="quantile")
+    told = {}
+    ends = batches(rng, values.size)
+    for begin, end in pairwise(ends):
+        batch = pa.table({"k": keys[begin:end], "x": values[begin:end]})
+        seen = {key: values[:end][keys[:end] == key] for key in np.unique(keys[:end])}
+        notices = engine.process(batch)
+        both = pa.concat_tables([asked, everywhere], promote_options="default")
+        assert_true_quantiles(notices, both, seen, told)
+    assert len(told) == asked.num_rows + 3 * everywhere.num_rows
+
+
+def test_queries_come_and_go_and_the_engine_restarts():
+    rng = np.random.default_rng(9)
+    values = rng.normal(size=EVENTS) + np.linspace(0, 3, EVENTS)
+    stream = eq.Stream("s", attributes=["x"])
+    engine = eq.Engine(stream)
+    asked = queries(rng, 400)
+    engine.register(eq.Quantile("stays", "x", phi=0.5, epsilon=0.01))  # so that the lane goes on
+    live, told = [], {}
+    ends = batches(rng, values.size)
+    for begin, end in pairwise(ends):
+        if rng.random() < 0.3:
+            new = np.setdiff1d(rng.choice(asked.num_rows, 20), live)
+            engine.register_table(asked.take(new), kind="quantile")
+            gone = rng.choice(live, min(len(live), 15), replace=False) if live else []
+            engine.deregister([f"q{i}" for i in gone])
+            live = sorted({*live, *new.tolist()} - {*gone})
+            told = {name: each for name, each in told.items() if int(name[0][1:]) in live}
+        if rng.random() < 0.1:
+            snapshot = engine.snapshot()
+            engine = eq.Engine(stream)
+            engine.restore(snapshot)
+        notices = engine.process(pa.table({"x": values[begin:end]}))
+        ours = notices.filter(pc.not_equal(notices["query_id"].cast(pa.string()), "stays"))
+        assert_true_quantiles(ours, asked.take(live), {None: values[:end]}, told)
+        for i in live:
+            answer = engine.answer(f"q{i}")
+            assert answer.value == told[f"q{i}", None]
+            assert answer.n == end
+
+
+def test_a_finer_query_is_raised_and_says_so():
+    engine = eq.Engine(eq.Stream("s", attributes=["x"]))
+    engine.register(eq.Quantile("first", "x", phi=0.5, epsilon=0.02))
+    engine.process(pa.table({"x": np.arange(10_000.0)}))
+    engine.register(eq.Quantile("fine", "x", phi=0.5, epsilon=0.00001))
+    [notice] = engine.process(pa.table({"x": np.arange(100.0)})).to_pylist()
+    assert (notice["query_id"], notice["epsilon"]) == ("fine", 0.005)
+    assert engine.answer("fine").epsilon == 0.005
+    assert engine.answer("first").epsilon == 0.02
+
+
+def test_a_fine_query_that_comes_first_makes_the_summary_fine():
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=200_000)
+    engine = eq.Engine(eq.Stream("s", attributes=["x"]))
+    engine.register(eq.Quantile("fine", "x", phi=0.999, epsilon=0.00001))
+    asked = pa.table({"id": ["fine"], "phi": [0.999], "epsilon": [0.0001]})
+    told = {}
+    for end in range(20_000, values.size + 1, 20_000):
+        notices = engine.process(pa.table({"x": values[end - 20_000 : end]}))
+        assert set(notices["epsilon"].to_pylist()) <= {0.0001}
+        assert_true_quantiles(notices, asked, {None: values[:end]}, told)
+
+
+def test_notices_are_few_where_the_data_is_steady():
+    rng = np.random.default_rng(3)
+    engine = eq.Engine(eq.Stream("s", attributes=["x"]))
+    engine.register_table(queries(rng, 1_000), kind="quantile")
+    engine.process(pa.table({"x": rng.normal(size=1_000_000)}))
+    later = [engine.process(pa.table({"x": rng.normal(size=50_000)})).num_rows for _ in range(20)]
+    assert sum(later) < 100
