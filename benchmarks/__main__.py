@@ -18,9 +18,13 @@ from benchmarks import (
     cei_figures,
     cold_start,
     live_changes,
+    quantile_engine,
+    quantile_figures,
+    quantile_summary,
     range_boxes,
     range_peers,
     registry,
+    spark_quantiles,
     spark_runtime,
     threshold_engine,
     threshold_figures,
@@ -41,8 +45,12 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         cold_start,
         registry,
         spark_runtime,
+        spark_quantiles,
         cei_figures,
         threshold_figures,
+        quantile_figures,
+        quantile_summary,
+        quantile_engine,
     )
 }
 ALL_CORES = {
@@ -50,6 +58,7 @@ ALL_CORES = {
     cold_start.NAME,
     registry.NAME,
     spark_runtime.NAME,
+    spark_quantiles.NAME,
 }  # the others run on one
 
 

@@ -34,6 +34,8 @@ class Figure:
         What the paper saw.
     seen : str
         What this run shows, written from its numbers.
+    x_names : list of str
+        What the places along the x axis stand for, if they are no numbers: bars are drawn.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Figure:
     paper: str = ""
     seen: str = ""
     log_x: bool = True
+    x_names: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

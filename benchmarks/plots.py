@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,26 @@ COLOURS = {
     "interval tree": "#b8435a",
     "Seg-Intv": "#8a5aa8",
     "R-tree": "#8c6d46",
+    "everquery, batches of 1,000": "#4aa3c7",
+    "CASU": "#e07b39",
+    "CSU": "#8a5aa8",
+    "CSU, its summary": "#c9b2d6",
+    "SU": "#b8435a",
+    "eager": "#7f7f7f",
+    "summary alone": "#5b8c5a",
+    "QC_A": "#e07b39",
+    "QC_B": "#8a5aa8",
+    "OQC": "#5b8c5a",
+    "QC_A / OQC": "#e07b39",
+    "QC_B / OQC": "#8a5aa8",
+    "QC_A / everquery": "#0b6e99",
+    "np.argsort": "#7f7f7f",
+    "epsilon 0.005": "#0b6e99",
+    "epsilon 0.01": "#e07b39",
+    "epsilon 0.02": "#5b8c5a",
 }
+CLOSEST = 0.06  # two labels, as a share of the axis
+BARS = 0.8  # the width of all bars at a place
 
 
 def draw(figure: Figure, folder: Path) -> None:
@@ -61,7 +81,17 @@ def draw(figure: Figure, folder: Path) -> None:
     plt.close(canvas)
 
 
-def _draw_panel(axis: Any, figure: Figure, panel: Panel) -> None:  # noqa: ANN401 - an Axes
+def _draw_bars(axis: Any, figure: Figure, panel: Panel) -> None:  # noqa: ANN401 - an Axes
+    width = BARS / len(panel.series)
+    for i, (name, line) in enumerate(panel.series.items()):
+        left = (i + 0.5) * width - BARS / 2
+        points = [(x + left, y) for x, y in zip(figure.x, line, strict=True) if y is not None]
+        places, heights = zip(*points, strict=True)
+        axis.bar(places, heights, 0.9 * width, label=name, color=COLOURS.get(name, INK), zorder=2)
+    axis.set_xticks(figure.x, figure.x_names)
+
+
+def _draw_lines(axis: Any, figure: Figure, panel: Panel) -> None:  # noqa: ANN401 - an Axes
     for name, line in panel.series.items():
         points = [(x, y) for x, y in zip(figure.x, line, strict=True) if y is not None]
         base = name.removesuffix(" lower").removesuffix(" upper")
@@ -78,10 +108,25 @@ def _draw_panel(axis: Any, figure: Figure, panel: Panel) -> None:  # noqa: ANN40
         )
     if figure.log_x:
         axis.set_xscale("log", base=2)
-        axis.set_xticks(figure.x)
+        axis.set_xticks(_apart(figure.x))
         axis.minorticks_off()
-    short = FuncFormatter(lambda value, _: short_number(value))
-    axis.xaxis.set_major_formatter(short)
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+
+
+def _apart(x: list[float]) -> list[float]:
+    """Return the places that are far enough from the last one for a label, on a log scale."""
+    kept = x[:1]
+    for place in x[1:]:
+        if math.log(place / kept[-1]) > CLOSEST * math.log(x[-1] / x[0]):
+            kept.append(place)
+    return kept
+
+
+def _draw_panel(axis: Any, figure: Figure, panel: Panel) -> None:  # noqa: ANN401 - an Axes
+    if figure.x_names:
+        _draw_bars(axis, figure, panel)
+    else:
+        _draw_lines(axis, figure, panel)
     if panel.log_y:
         axis.set_yscale("log")
         low, high = axis.get_ylim()
@@ -90,7 +135,7 @@ def _draw_panel(axis: Any, figure: Figure, panel: Panel) -> None:  # noqa: ANN40
         axis.yaxis.set_minor_formatter(NullFormatter())
     else:
         axis.set_ylim(bottom=0)
-    axis.yaxis.set_major_formatter(short)
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
     axis.set_xlabel(figure.x_label, color=INK)
     axis.set_ylabel(panel.y_label, color=INK)
     axis.set_title(panel.title, fontsize=9, color=INK)

@@ -14,12 +14,16 @@ ORDER = (
     "border_figures",
     "border_engine",
     "threshold",
+    "quantile_engine",
+    "quantile_summary",
     "live_changes",
     "cold_start",
     "registry",
     "spark_runtime",
+    "spark_quantiles",
     "cei_figures",
     "threshold_figures",
+    "quantile_figures",
 )
 TITLES = {
     "range_peers": "Range queries on one attribute",
@@ -27,12 +31,16 @@ TITLES = {
     "border_figures": "Border queries: bmq-index Figures 6 to 9",
     "border_engine": "Border queries through the engine",
     "threshold": "Threshold queries",
+    "quantile_engine": "Quantile queries",
+    "spark_quantiles": "Quantile queries on Spark",
     "live_changes": "Changes while events flow",
     "cold_start": "First notice of a fresh process",
     "registry": "The registry and the command line",
     "spark_runtime": "The Spark runtime",
     "cei_figures": "Range queries: cei-index Figures 14 to 19",
     "threshold_figures": "Threshold queries: range-thresholding Figures 3 to 8",
+    "quantile_figures": "Quantile queries: continuous-quantiles Figures 5 to 15",
+    "quantile_summary": "Quantile summaries beside KLL",
 }
 MARK, END_MARK = "<!-- measured: written by python -m benchmarks -->", "<!-- /measured -->"
 _BORDER = "Border, 1,000,000 key-filtered queries, FL = 0.01%: `process`"
@@ -48,6 +56,9 @@ SUMMARY = {
     ),
     "the same against counting what a range index finds": (
         "Threshold, one attribute, 1,000,000 queries: in batches against stabbing"
+    ),
+    "events through 2,000,000 quantile queries, a normal stream, all notices written": (
+        "2,000,000 quantile queries, normal, batches of 1,000,000: engine, all notices"
     ),
     "registering a table of 1,000,000 border queries": (
         "`register_table` of 1,000,000 border queries, index included"
@@ -180,9 +191,10 @@ def _figure(figure: Figure, plots: str) -> list[str]:
     for panel in figure.panels:
         columns = [figure.x_label, *panel.series]
         lines.append(f"{panel.title.capitalize()} ({panel.y_label}):\n")
+        places: list[str] | list[float] = figure.x_names or figure.x
         rows = [
             [x, *values]
-            for x, values in zip(figure.x, zip(*panel.series.values(), strict=True), strict=True)
+            for x, values in zip(places, zip(*panel.series.values(), strict=True), strict=True)
         ]
         lines += _grid(columns, rows)
     return lines

@@ -168,8 +168,8 @@ class Bench:
                 schema = WEIGHED_SCHEMA if weighed else SCHEMA
                 self._set_arrow(ours=name != AS_IT_COMES)
                 progress = self.job(make(self.source(count, schema=schema)))
-                found[name].append(_rate(progress))
-                told[name] = _told(progress)
+                found[name].append(rate_of(progress))
+                told[name] = told_of(progress)
         best = {name: median(rates) for name, rates in found.items()}
         best["range join"] = self._join()
         self._say_rates(findings, best, told)
@@ -192,7 +192,7 @@ class Bench:
         pq.write_table(self.market.table(), queries)
         source = self.source(self.scale.pick(4, 4), small=True)
         few = self.spark.read.parquet(str(queries))
-        return _rate(self.job(spark_jobs.range_join(source, few)), warm=1)
+        return rate_of(self.job(spark_jobs.range_join(source, few)), warm=1)
 
     def _say_rates(
         self, findings: Findings, best: dict[str, float], told: dict[str, float | None]
@@ -395,11 +395,11 @@ def _seconds(progress: Any) -> float:  # noqa: ANN401 - pyspark's
     return float(progress.durationMs["triggerExecution"]) / 1e3
 
 
-def _rate(progress: list[Any], warm: int = WARM) -> float:
+def rate_of(progress: list[Any], warm: int = WARM) -> float:
     return float(median(each.numInputRows / _seconds(each) for each in progress[warm:]))
 
 
-def _told(progress: list[Any]) -> float | None:
+def told_of(progress: list[Any]) -> float | None:
     """Return the notices an event of a job of ours; None for others."""
     figures = [each.observedMetrics.get("everquery") for each in progress[WARM:]]
     told = sum(each["told"] for each in figures if each is not None)

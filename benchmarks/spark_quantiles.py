@@ -1,0 +1,144 @@
+"""Quantile queries on Spark: a million of them over ten thousand keys, beside a no-op."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+import everquery as eq
+from benchmarks import spark_jobs
+from benchmarks.findings import Findings, Table
+from benchmarks.harness import Scale
+from benchmarks.spark_jobs import STREAM
+from benchmarks.spark_runtime import SCHEMA, rate_of, told_of
+from everquery.spark import local_session, stop_session, watch
+
+NAME = "spark_quantiles"
+SEED = 11
+EPSILON = 0.01, 0.05
+
+
+def run(scale: Scale) -> Findings:
+    """Race both jobs over the same files, in turns."""
+    keys, queries = scale.pick((10_000, 1_000_000), (50, 500))
+    rows = scale.pick(1_000_000, 2_000)
+    findings = Findings(
+        {
+            "keys": keys,
+            "queries": queries,
+            "phi": "uniform in (0, 1]",
+            "epsilon": f"uniform in [{EPSILON[0]}, {EPSILON[1]}]",
+            "values": "normal, keys uniform",
+            "events_a_trigger": 2 * rows,
+            "source": "Parquet files, two a trigger",
+            "timing": "median trigger behind the first three; all cores, local[2]",
+        }
+    )
+    with tempfile.TemporaryDirectory(prefix="everquery-spark-") as folder:
+        session = local_session("everquery benchmarks")
+        try:
+            race(findings, scale, Feed(Path(folder), session, keys, rows), queries)
+        finally:
+            stop_session(session)
+    return findings
+
+
+class Feed:
+    """Files of events, as a stream that may be read again and again."""
+
+    def __init__(self, folder: Path, session: SparkSession, keys: int, rows: int) -> None:
+        self.folder, self.session, self.keys = folder, session, keys
+        self._jobs = 0
+        rng = np.random.default_rng(SEED)
+        self.names = pa.array([f"key{i}" for i in range(keys)])
+        self._files = []
+        for number in range(8):
+            path = folder / f"{number}.parquet"
+            symbol = self.names.take(pa.array(rng.integers(0, keys, rows)))
+            pq.write_table(
+                pa.table({"symbol": symbol, "price": rng.normal(100, 10, rows)}),
+                path,
+                row_group_size=rows // 4,
+            )
+            self._files.append(path)
+
+    def run(self, make: Callable[[DataFrame], DataFrame], triggers: int) -> list[Any]:
+        """Run a job over so many triggers; return its progress."""
+        source = self.folder / f"in{self._jobs}"
+        checkpoint = self.folder / f"checkpoint{self._jobs}"
+        self._jobs += 1
+        source.mkdir()
+        for number in range(2 * triggers):
+            path = source / f"{number:06}.parquet"
+            os.link(self._files[number % len(self._files)], path)
+            os.utime(path, (number, number))
+        reader = self.session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 2)
+        query = (
+            make(reader.parquet(str(source)))
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        progress = [each for each in query.recentProgress if each.numInputRows > 2]
+        shutil.rmtree(checkpoint)
+        return progress
+
+
+def race(findings: Findings, scale: Scale, feed: Feed, queries: int) -> None:
+    """Register the queries, run both jobs, and say what was seen."""
+    rng = np.random.default_rng(SEED)
+    url = f"sqlite:///{feed.folder}/queries.db"
+    with eq.Engine(STREAM, registry=url, lazy=True) as engine:
+        engine.register_table(
+            pa.table(
+                {
+                    "id": [f"q{i}" for i in range(queries)],
+                    "key": feed.names.take(pa.array(rng.integers(0, feed.keys, queries))),
+                    "phi": 1 - rng.random(queries),
+                    "epsilon": rng.uniform(*EPSILON, queries),
+                }
+            ),
+            kind="quantile",
+        )
+    ours = "1,000,000 quantile queries"
+    jobs: dict[str, Callable[[DataFrame], DataFrame]] = {
+        "no-op": spark_jobs.no_op,
+        ours: lambda df: watch(df, STREAM, registry=url, wide_shards=0),
+    }
+    rates: dict[str, list[float]] = {name: [] for name in jobs}
+    told: dict[str, float | None] = {}
+    for _ in range(scale.pick(2, 1)):
+        for name, make in jobs.items():
+            progress = feed.run(make, scale.pick(12, 4))
+            rates[name].append(rate_of(progress))
+            told[name] = told_of(progress)
+    best = {name: median(each) for name, each in rates.items()}
+    findings.at_least(
+        f"Spark, {queries:,} quantile queries over {feed.keys:,} keys: rate against a no-op"
+        " `mapInArrow`",
+        best[ours] / best["no-op"],
+        0.4,
+        "",
+    )
+    findings.tables.append(
+        Table(
+            "spark_quantile_rates",
+            "Quantiles: events a second through a streaming job",
+            ["job", "events/s", "of the no-op", "notices an event"],
+            [[name, rate, rate / best["no-op"], told[name]] for name, rate in best.items()],
+            "The no-op runs under the settings that a session gets from us, which make it about"
+            " twice as fast as Spark's own.",
+        )
+    )
