@@ -288,9 +288,21 @@ def _places(ordered: Ordered, keys: Sequence[Int64s]) -> Int64s:
 
 
 def notice_schema(
-    stream: Stream, time_type: pa.DataType, key_type: pa.DataType, *, labelled: bool = False
+    stream: Stream,
+    time_type: pa.DataType,
+    key_type: pa.DataType,
+    *,
+    labelled: bool = False,
+    carried: Sequence[str] = (),
 ) -> pa.Schema:
-    """Return the schema of a stream's notices; `labelled` ones tell owner and labels too."""
+    """Return the schema of a stream's notices.
+
+    Parameters
+    ----------
+    labelled : bool
+        Whether they tell owner and labels too.
+    carried : names of columns of events that are added to them
+    """
     text = pa.dictionary(pa.int32(), pa.string())
     word = pa.dictionary(pa.int8(), pa.string())
     return pa.schema(
@@ -306,16 +318,22 @@ def notice_schema(
             ("total", pa.int64()),
             ("rounds", pa.int64()),
             ("held_back", pa.int64()),
-            *zip(answer_columns(stream), ANSWER_TYPES, strict=True),
+            *zip(answer_columns(stream, carried), ANSWER_TYPES, strict=True),
             *((name, text) for name in OWNER_COLUMNS if labelled),
             ("notice_id", pa.binary(16)),
         ]
     )
 
 
-def answer_columns(stream: Stream) -> tuple[str, ...]:
-    """Return the names of the columns of an answer; those of attributes are taken already."""
-    return tuple(f"quantile_{name}" if name in stream.attributes else name for name in ANSWER)
+def answer_columns(stream: Stream, carried: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names of the columns of an answer; some may be taken by columns of events."""
+    taken = {*stream.attributes, *carried}
+    return tuple(in_full(name) if name in taken else name for name in ANSWER)
+
+
+def in_full(name: str) -> str:
+    """Return what a column of an answer is called where its name is taken."""
+    return f"quantile_{name}"
 
 
 def as_time(times: Array, kind: pa.DataType) -> pa.Array:

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.index.arrays import Int64s
+from everquery.index.rows import ANSWER
+from everquery.notices import in_full
 
 LETTER = "dead_letter"
 QUARANTINED = "quarantined"
@@ -40,6 +42,7 @@ def plain_notices(
         zip(notices.column_names, notices.columns, strict=True)
     )
     if carried is not None:
+        columns |= {in_full(name): columns[name] for name in ANSWER if name in carried.column_names}
         columns |= zip(carried.column_names, carried.columns, strict=True)
     return _table(columns, notices.num_rows, position, schema)
 

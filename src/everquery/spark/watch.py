@@ -106,7 +106,7 @@ def watch(
     _set_up(spark)
     _, time_type = time_types(df.schema, stream)
     _, key_type = key_types(df.schema, stream)
-    notices = notice_schema(stream, time_type, key_type)
+    notices = notice_schema(stream, time_type, key_type, carried=carry)
     carried = _carried(df, carry, notices)
     kinds = {name: kind.spec for name, kind in KINDS.items()}
     job = Job(stream, kinds, shards, time_type, carried, key_type, wide)
