@@ -20,7 +20,7 @@ from benchmarks import spark_jobs
 from benchmarks.findings import Findings, Table
 from benchmarks.harness import Scale
 from benchmarks.spark_jobs import STREAM
-from benchmarks.spark_runtime import SCHEMA, rate_of, told_of
+from benchmarks.spark_runtime import AS_IT_COMES, SCHEMA, rate_of, set_arrow, told_of
 from everquery.spark import local_session, stop_session, watch
 
 NAME = "spark_quantiles"
@@ -115,30 +115,27 @@ def race(findings: Findings, scale: Scale, feed: Feed, queries: int) -> None:
     ours = "1,000,000 quantile queries"
     jobs: dict[str, Callable[[DataFrame], DataFrame]] = {
         "no-op": spark_jobs.no_op,
+        AS_IT_COMES: spark_jobs.no_op,
         ours: lambda df: watch(df, STREAM, registry=url, wide_shards=0),
     }
     rates: dict[str, list[float]] = {name: [] for name in jobs}
     told: dict[str, float | None] = {}
     for _ in range(scale.pick(2, 1)):
         for name, make in jobs.items():
+            set_arrow(feed.session, ours=name != AS_IT_COMES)
             progress = feed.run(make, scale.pick(12, 4))
             rates[name].append(rate_of(progress))
             told[name] = told_of(progress)
     best = {name: median(each) for name, each in rates.items()}
-    findings.at_least(
-        f"Spark, {queries:,} quantile queries over {feed.keys:,} keys: rate against a no-op"
-        " `mapInArrow`",
-        best[ours] / best["no-op"],
-        0.4,
-        "",
-    )
+    what = f"Spark, {queries:,} quantile queries over {feed.keys:,} keys: rate against a no-op"
+    findings.at_least(f"{what} `mapInArrow`", best[ours] / best["no-op"], 0.4, "")
+    findings.at_least(f"{what} with Spark's own settings", best[ours] / best[AS_IT_COMES], 0.4, "")
     findings.tables.append(
         Table(
             "spark_quantile_rates",
             "Quantiles: events a second through a streaming job",
             ["job", "events/s", "of the no-op", "notices an event"],
             [[name, rate, rate / best["no-op"], told[name]] for name, rate in best.items()],
-            "The no-op runs under the settings that a session gets from us, which make it about"
-            " twice as fast as Spark's own.",
+            "A session gets settings from us that make all jobs faster, the no-op among them.",
         )
     )

@@ -166,20 +166,13 @@ class Bench:
             for name, (count, make) in jobs.items():
                 weighed = name in (THRESHOLDS, "no-op, with weights")
                 schema = WEIGHED_SCHEMA if weighed else SCHEMA
-                self._set_arrow(ours=name != AS_IT_COMES)
+                set_arrow(self.spark, ours=name != AS_IT_COMES)
                 progress = self.job(make(self.source(count, schema=schema)))
                 found[name].append(rate_of(progress))
                 told[name] = told_of(progress)
         best = {name: median(rates) for name, rates in found.items()}
         best["range join"] = self._join()
         self._say_rates(findings, best, told)
-
-    def _set_arrow(self, *, ours: bool) -> None:
-        for name in (f"spark.sql.execution.arrow.{each}" for each in ARROW):
-            if ours:
-                self.spark.conf.set(name, QUERY_SETTINGS[name])
-            else:
-                self.spark.conf.unset(name)
 
     def _watch(
         self, registry: str, stream: eq.Stream = STREAM, *, wide_shards: int = 0
@@ -352,6 +345,15 @@ class Bench:
                 log_x=False,
             )
         )
+
+
+def set_arrow(spark: SparkSession, *, ours: bool) -> None:
+    """Choose between our settings of a session and Spark's own."""
+    for name in (f"spark.sql.execution.arrow.{each}" for each in ARROW):
+        if ours:
+            spark.conf.set(name, QUERY_SETTINGS[name])
+        else:
+            spark.conf.unset(name)
 
 
 def _totals(table: pa.Table) -> pa.Table:

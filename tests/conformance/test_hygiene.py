@@ -22,7 +22,7 @@ from tests.conformance.histories import (
     without_changes,
 )
 
-HISTORIES = int(os.environ.get("EVERQUERY_HISTORIES", "20"))
+HISTORIES = int(os.environ.get("EVERQUERY_HISTORIES", "12"))
 KEYS = ["a", "b"]
 
 
