@@ -178,27 +178,32 @@ def compress(
     return max(kept, 0), size
 
 
-@kernel
-def pick_tuples(
-    r_minus: Int64s, r_plus: Int64s, ranks: Floats, picked: Int64s
-) -> None:  # fmt: skip
-    """Write for each rank which tuple surely is nearest to it.
+@part
+def nearest(r_minus: Int64s, r_plus: Int64s, begin: int, end: int, rank: float) -> int:
+    """Return which tuple of a run surely is nearest to a rank.
 
     Of all tuples it has the least ``max(rank - r_minus, r_plus - rank)``. The first term falls and
     the second rises along the summary, so a binary search finds where they cross. The first hit of
     Section 2.2 is within epsilon too, but up to twice as far off.
     """
-    m = r_minus.size
+    low, high = begin, end - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if r_plus[middle] - rank >= rank - r_minus[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    if low > begin:
+        before = max(rank - r_minus[low - 1], r_plus[low - 1] - rank)
+        if before <= max(rank - r_minus[low], r_plus[low] - rank):
+            low -= 1
+    return low
+
+
+@kernel
+def pick_tuples(
+    r_minus: Int64s, r_plus: Int64s, ranks: Floats, picked: Int64s
+) -> None:  # fmt: skip
+    """Write for each rank which tuple surely is nearest to it."""
     for k in range(ranks.size):
-        low, high = 0, m - 1
-        while low < high:
-            middle = (low + high) >> 1
-            if r_plus[middle] - ranks[k] >= ranks[k] - r_minus[middle]:
-                high = middle
-            else:
-                low = middle + 1
-        if low > 0:
-            before = max(ranks[k] - r_minus[low - 1], r_plus[low - 1] - ranks[k])
-            if before <= max(ranks[k] - r_minus[low], r_plus[low] - ranks[k]):
-                low -= 1
-        picked[k] = low
+        picked[k] = nearest(r_minus, r_plus, 0, r_minus.size, ranks[k])

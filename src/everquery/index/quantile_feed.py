@@ -9,12 +9,13 @@ they need. A later query that is finer still is answered as finely as the summar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from everquery.index.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s, resized
+from everquery.index.feed_journal import FeedJournal
 from everquery.index.gk_summary import Summaries
 from everquery.index.rank_answers import Told, Views, answer_one, look_at_lanes
 from everquery.index.rank_cells import (
@@ -74,50 +75,6 @@ class Answers:
 
     told: Told
     views: Views
-
-
-@dataclass(frozen=True, slots=True)
-class FeedJournal:
-    """What has changed of a feed since it was last saved.
-
-    Attributes
-    ----------
-    ended : int32
-        Lanes that ended before the rows.
-    rows : list of lanes, where the rows of each begin, and values
-    slot, told, value : of members and cells, as they were last saved
-    """
-
-    ended: Int32s = field(default_factory=lambda: np.empty(0, np.int32))
-    rows: list[tuple[Int32s, Int64s, Floats]] = field(default_factory=list)
-    slot: Int32s = field(default_factory=lambda: np.empty(0, np.int32))
-    told: Floats = field(default_factory=lambda: np.empty(0))
-    value: Floats = field(default_factory=lambda: np.empty(0))
-
-    def after(self, table: CellTable) -> FeedJournal:
-        """Return the journal of what changes from now on."""
-        places, cells = int(table.used[PLACES]), int(table.used[CELLS])
-        members = table.members
-        slot = np.where(members.cell[:places] == NONE, NONE, members.slot[:places])
-        return FeedJournal(
-            slot=slot, told=members.told[:places].copy(), value=table.cells.value[:cells].copy()
-        )
-
-    def changed(self, table: CellTable) -> tuple[Int64s, Int64s]:
-        """Return the cells that have another value, and the members that are new or know more."""
-        places, cells = int(table.used[PLACES]), int(table.used[CELLS])
-        value = resized(self.value, cells, np.nan)
-        other = ~_equal(value, table.cells.value[:cells]) & (table.cells.members[:cells] > 0)
-        slot, told = resized(self.slot, places, NONE), resized(self.told, places, np.nan)
-        members = table.members
-        new = (slot != members.slot[:places]) | ~_equal(told, members.told[:places])
-        return np.flatnonzero(other), np.flatnonzero(new & (members.cell[:places] != NONE))
-
-
-def _equal(first: Floats, second: Floats) -> Bools:
-    """Tell which are equal, or both NaN."""
-    equal: Bools = (first == second) | (np.isnan(first) & np.isnan(second))
-    return equal
 
 
 class Feed:

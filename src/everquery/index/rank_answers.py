@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everquery.index.arrays import LIVE, LIVE_MASK, Array, Bytes, Floats, Int32s, Int64s
+from everquery.index.gk_merge import nearest
 from everquery.index.jit import kernel, part
 from everquery.index.rank_cells import NONE, CellTable, Members, ends_of
 
@@ -85,23 +86,6 @@ def surely(
     above = r_plus[first] if first < end else n + 1
     below = r_minus[first - 1] + 1 if first > begin else 1
     return above, below, below, above
-
-
-@part
-def nearest(r_minus: Int64s, r_plus: Int64s, begin: int, end: int, rank: float) -> int:
-    """Return the tuple that surely is nearest to a rank; see `gk_merge.pick_tuples`."""
-    low, high = begin, end - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if r_plus[middle] - rank >= rank - r_minus[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    if low > begin:
-        before = max(rank - r_minus[low - 1], r_plus[low - 1] - rank)
-        if before <= max(rank - r_minus[low], r_plus[low] - rank):
-            low -= 1
-    return low
 
 
 # -- what is told ---------------------------------------------------------------------------------
