@@ -28,6 +28,35 @@ class FeedJournal:
     told: Floats = field(default_factory=lambda: np.empty(0))
     value: Floats = field(default_factory=lambda: np.empty(0))
 
+    def rows_by_lane(self) -> tuple[Int32s, Int64s]:
+        """Return the lanes that have new rows, and how many."""
+        if not self.rows:
+            return np.empty(0, np.int32), np.empty(0, np.int64)
+        lanes, place = np.unique(
+            np.concatenate([group for group, _, _ in self.rows]), return_inverse=True
+        )
+        rows = np.zeros(lanes.size, np.int64)
+        np.add.at(rows, place, np.concatenate([np.diff(starts) for _, starts, _ in self.rows]))
+        return lanes, rows
+
+    def without(self, lanes: Int32s) -> list[tuple[Int32s, Int64s, Floats]]:
+        """Return the rows of other lanes."""
+        if not lanes.size:
+            return self.rows
+        kept = []
+        for group, starts, values in self.rows:
+            others = ~np.isin(group, lanes)
+            lengths = np.diff(starts)
+            ends = np.cumsum(lengths[others])
+            kept.append(
+                (
+                    group[others],
+                    np.concatenate([np.zeros(1, np.int64), ends]),
+                    values[np.repeat(others, lengths)],
+                )
+            )
+        return kept
+
     def after(self, table: CellTable) -> FeedJournal:
         """Return the journal of what changes from now on."""
         places, cells = int(table.used[PLACES]), int(table.used[CELLS])

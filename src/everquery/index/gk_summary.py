@@ -168,7 +168,7 @@ class Summaries(RankedTuples):
     """
 
     by_key: ClassVar[tuple[str, ...]] = ("_sizes", "_waits", "_seen")
-    slices: ClassVar[tuple[str, ...]] = ("_slices",)
+    pools: ClassVar[dict[str, tuple[str, ...]]] = {"_slices": ("_values", "_r_minus", "_r_plus")}
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon = epsilon
@@ -177,7 +177,15 @@ class Summaries(RankedTuples):
         self._sizes: Int64s = np.zeros(0, np.int64)
         self._waits: Int64s = np.zeros(0, np.int64)
         self._seen: Int64s = np.zeros(0, np.int64)
-        self._pool: Tuples = empty_tuples(0)
+        self._values, self._r_minus, self._r_plus = empty_tuples(0)
+
+    @property
+    def _pool(self) -> Tuples:
+        return self._values, self._r_minus, self._r_plus
+
+    def alike(self) -> Summaries:
+        """Return summaries of the same epsilon, of no key."""
+        return Summaries(self.epsilon)
 
     def update(
         self, key_numbers: Int32s, starts: Int64s, values: Floats, *, is_sorted: bool = False
@@ -216,7 +224,7 @@ class Summaries(RankedTuples):
                 return
             if needed:
                 self._slices, pools = repacked(self._slices, self.sizes(), self._pool, needed)
-                self._pool = (pools[0], pools[1], pools[2])
+                self._values, self._r_minus, self._r_plus = pools
 
     def counts(self, keys: Int32s) -> Int64s:
         """Return how many values of each key were seen."""
@@ -260,11 +268,9 @@ class Summaries(RankedTuples):
         self._waits = arrays[f"{name}.waits"].copy()
         self._seen = arrays[f"{name}.seen"].copy()
         self._slices = Slices.packed(self.sizes())
-        self._pool = (
-            arrays[f"{name}.values"].copy(),
-            arrays[f"{name}.r_minus"].copy(),
-            arrays[f"{name}.r_plus"].copy(),
-        )
+        self._values = arrays[f"{name}.values"].copy()
+        self._r_minus = arrays[f"{name}.r_minus"].copy()
+        self._r_plus = arrays[f"{name}.r_plus"].copy()
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

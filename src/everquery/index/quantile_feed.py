@@ -40,6 +40,7 @@ COARSEST_WINDOW = 0.02
 # Of so many queries, those of a cell get places side by side: going through two million of them one
 # after the other takes a tenth of the time that it takes all over memory.
 MANY = 1_000
+TUPLE = 3  # times the bytes of a row
 FINEST = 0.0001  # a summary of that takes a megabyte a lane
 
 Queries = tuple[Floats, Floats]
@@ -346,11 +347,8 @@ class Feed:
         used = np.flatnonzero(cells.members[: self._cells.used[CELLS]] > 0)
         live = np.flatnonzero(members.cell[: self._cells.used[PLACES]] != NONE)
         arrays = self._named(used, live)
-        if self._summaries is not None:
-            lanes = arrays["lanes"]
-            heard_of = lanes[lanes < len(self._summaries)]
-            arrays["summary"] = np.searchsorted(lanes, heard_of)
-            self._summaries.picked(heard_of).save(arrays, "summary")
+        heard_of = 0 if self._summaries is None else len(self._summaries)
+        self._save_summaries(arrays, arrays["lanes"][arrays["lanes"] < heard_of])
         if self._journal is not None:
             self._journal = self._journal.after(self._cells)
         return arrays
@@ -358,7 +356,7 @@ class Feed:
     def changes(self) -> dict[str, Array]:
         """Return what has changed since the last call of this or of `whole`, in the same form.
 
-        Instead of summaries there are the lanes that ended, and then all rows.
+        Before it, lanes ended. Of a lane there are the new rows, or its summary if that is less.
         """
         assert self._journal is not None
         journal = self._journal
@@ -367,14 +365,29 @@ class Feed:
         arrays = self._named(cells, members, journal.ended, *groups)
         lanes = arrays["lanes"]
         arrays["ended"] = np.searchsorted(lanes, journal.ended)
-        arrays["steps"] = np.array([group.size for group, _, _ in journal.rows], np.int64)
+        heavy = self._heavy(journal)
+        self._save_summaries(arrays, heavy)
+        light = journal.without(heavy)
+        arrays["steps"] = np.array([group.size for group, _, _ in light], np.int64)
         none = np.empty(0, np.int64)
-        lengths = [np.diff(starts) for _, starts, _ in journal.rows]
+        groups, lengths = [group for group, _, _ in light], [np.diff(each) for _, each, _ in light]
         arrays["rows.lane"] = np.searchsorted(lanes, np.concatenate([none, *groups]))
         arrays["rows.length"] = np.concatenate([none, *lengths])
-        arrays["rows.value"] = np.concatenate([np.empty(0), *(rows for _, _, rows in journal.rows)])
+        arrays["rows.value"] = np.concatenate([np.empty(0), *(rows for _, _, rows in light)])
         self._journal = journal.after(self._cells)
         return arrays
+
+    def _heavy(self, journal: FeedJournal) -> Int32s:
+        """Return the lanes whose new rows take more bytes than their summaries."""
+        lanes, rows = journal.rows_by_lane()
+        if self._summaries is None or not lanes.size:
+            return lanes
+        return lanes[rows > TUPLE * self._summaries.sizes()[lanes]]
+
+    def _save_summaries(self, arrays: dict[str, Array], lanes: Int32s) -> None:
+        arrays["summary"] = np.searchsorted(arrays["lanes"], lanes)
+        if self._summaries is not None and lanes.size:
+            self._summaries.picked(lanes).save(arrays, "summary")
 
     def _named(self, cells: Int64s, members: Int64s, *lanes: Array) -> dict[str, Array]:
         """Return cells and members, and all lanes that they and others are in."""
@@ -397,14 +410,16 @@ class Feed:
         error = float(arrays["error"][0])
         if np.isnan(error):
             return
-        if self.error is None:
+        is_whole = "ended" not in arrays
+        if self.error is None or is_whole:
             self._make(error)
         assert self._summaries is not None
-        if "summary" in arrays:
-            self._summaries.load(dict(arrays), "summary")
-            self._summaries.spread(arrays["lanes"][arrays["summary"]])
-        else:
+        if not is_whole:
             self._replay(arrays)
+        if arrays["summary"].size:
+            saved = self._summaries.alike()
+            saved.load(dict(arrays), "summary")
+            self._summaries.put(arrays["lanes"][arrays["summary"]], saved)
 
     def load_told(self, arrays: Mapping[str, Array], member: Int32s, queries: Queries) -> None:
         """Take over what queries were told, and the values of cells.

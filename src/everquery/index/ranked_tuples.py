@@ -29,13 +29,13 @@ class RankedTuples(ABC):
     epsilon : float
     by_key : tuple of str
         The attributes that are arrays whose last axis is the key.
-    slices : tuple of str
-        The attributes that are `Slices`.
+    pools : dict
+        The attributes that are `Slices`, and those that they are slices of.
     """
 
     epsilon: float
     by_key: ClassVar[tuple[str, ...]]
-    slices: ClassVar[tuple[str, ...]]
+    pools: ClassVar[dict[str, tuple[str, ...]]]
     _seen: Int64s
 
     def __len__(self) -> int:
@@ -96,24 +96,38 @@ class RankedTuples(ABC):
         found = copy(self)
         for name in self.by_key:
             setattr(found, name, getattr(self, name)[..., keys])
-        for name in self.slices:
+        for name in self.pools:
             start, room, used = getattr(self, name)
             setattr(found, name, Slices(start[keys], room[keys], used))
         return found
 
-    def spread(self, keys: Int32s) -> None:
-        """Give all keys other numbers, by their present ones."""
-        size = int(keys.max(initial=-1)) + 1
+    def put(self, keys: Int32s, other: Self) -> None:
+        """Take over the summaries of another, under these keys, instead of what they have here."""
+        if not keys.size:
+            return
+        self._add_keys(int(keys.max()) + 1)
         for name in self.by_key:
-            column = getattr(self, name)
-            wider = np.full((*column.shape[:-1], size), self.empty(name), column.dtype)
-            wider[..., keys] = column
-            setattr(self, name, wider)
-        for name in self.slices:
-            slices = getattr(self, name)
-            start, room = np.zeros((2, size), np.int64)
-            start[keys], room[keys] = slices.start, slices.room
-            setattr(self, name, Slices(start, room, slices.used))
+            getattr(self, name)[..., keys] = getattr(other, name)
+        for name, pools in self.pools.items():
+            mine, theirs = getattr(self, name), getattr(other, name)
+            begin = len(getattr(self, pools[0]))
+            for pool in pools:
+                setattr(self, pool, np.concatenate([getattr(self, pool), getattr(other, pool)]))
+            mine.start[keys] = theirs.start + begin
+            mine.room[keys] = theirs.room
+            mine.used[0] = begin + theirs.used[0]
+
+    @abstractmethod
+    def _add_keys(self, keys: int) -> None:
+        """Have at least so many keys."""
+
+    @abstractmethod
+    def alike(self) -> Self:
+        """Return summaries of the same parameters, of no key."""
+
+    @abstractmethod
+    def sizes(self) -> Int64s:
+        """Return how many values each key has."""
 
     def query_many(self, key: int, ranks: Floats) -> Tuples:
         """Return for each rank the nearest tuple: values, and the bounds of their ranks.

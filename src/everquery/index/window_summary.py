@@ -41,7 +41,10 @@ class WindowSummaries(RankedTuples):
     """
 
     by_key: ClassVar[tuple[str, ...]] = ("_seen", "_sizes", "_lowest")
-    slices: ClassVar[tuple[str, ...]] = ("_rings", "_slices")
+    pools: ClassVar[dict[str, tuple[str, ...]]] = {
+        "_rings": ("_rows",),
+        "_slices": ("_values", "_buckets"),
+    }
 
     def __init__(self, epsilon: float, window: int) -> None:
         self.epsilon = epsilon
@@ -58,6 +61,10 @@ class WindowSummaries(RankedTuples):
         # The lowest value of each bucket, by its number modulo so many, and key.
         buckets = 0 if self._whole else window // self.plan.length + 2
         self._lowest: Floats = np.full((buckets, 0), np.inf)
+
+    def alike(self) -> WindowSummaries:
+        """Return summaries of the same parameters, of no key."""
+        return WindowSummaries(self.epsilon, self.window)
 
     def update(self, key_numbers: Int32s, starts: Int64s, values: Floats) -> None:
         """Add a batch, grouped by key.

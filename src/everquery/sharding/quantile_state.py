@@ -63,7 +63,7 @@ def _index(shard: Shard) -> QuantileIndex:
 
 
 def _is_news(changes: dict[str, Array]) -> bool:
-    parts = ("ended", "rows.lane", "cell.code", "member.slot")
+    parts = ("ended", "rows.lane", "summary", "cell.code", "member.slot")
     return any(changes[part].size for part in parts)
 
 

@@ -69,7 +69,7 @@ def random_changes(rng, live, made, stream):
 
 
 def random_events(rng, stream):
-    n = int(rng.choice([0, 1, 30, 700]))
+    n = int(rng.choice([0, 1, 30, 700, 9_000], p=[0.2, 0.2, 0.3, 0.25, 0.05]))
     columns = {"x": rng.normal(size=n).round(2), "y": rng.integers(0, 9, n).astype(float)}
     if stream.key:
         columns["k"] = KEYS[rng.choice(5, n, p=[0.6, 0.3, 0.08, 0.01, 0.01])]
@@ -107,3 +107,13 @@ def test_a_shard_that_was_lost_tells_the_same(monkeypatch, seed, stream):
                 old["state"] = pickle.dumps({name: getattr(shard, name) for name in names})
     assert {"kept", "caught up", "rebuilt"} <= found
     assert told > 20
+
+
+def test_a_lane_with_many_rows_is_saved_as_its_summary():
+    rng = np.random.default_rng(0)
+    copy = Copy(ALONE)
+    asked = Register((eq.Quantile("median", "x", phi=0.5, epsilon=0.01),))
+    for batch in range(10):
+        rows = rng.normal(size=20_000)
+        copy.run([asked] if batch == 0 else [], pa.table({"x": rows, "y": rows}))
+    assert sum(map(len, copy.cells.values())) < 200_000  # the rows are 1.6 million bytes
