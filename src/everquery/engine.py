@@ -42,7 +42,8 @@ from everquery.queries.spec import Key
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
 from everquery.quotas import check_quota, check_room, owners_of, rows_beyond
-from everquery.registry import Registry
+from everquery.rebasing import rebase
+from everquery.registry import Base, Registry
 from everquery.results import Answer, Explanation, Registered
 from everquery.shard import DueMerge, Shard
 from everquery.shard_snapshots import shard_of, snapshot_of
@@ -163,8 +164,12 @@ class Engine:
             before = self._position
             if self._registry.head(self._stream.name) > before:
                 for entry in self._registry.read(self._stream, before):
-                    self._shard.apply(entry.change, following=True)
-                    self._position = entry.position + entry.count
+                    if isinstance(entry, Base):
+                        rebase(self._shard, entry.changes)
+                        self._position = entry.position
+                    else:
+                        self._shard.apply(entry.change, following=True)
+                        self._position = entry.position + entry.count
                 if not self._lazy:
                     self._shard.settle()
             return self._position - before

@@ -35,7 +35,6 @@ from everquery.index.rows import (
     NO_KEY,
     PLACE_SHIFT,
     Crossings,
-    Lives,
     Matches,
     Rows,
     Shape,
@@ -75,7 +74,7 @@ from everquery.state.events import FINE, LATE, Arrivals, decode
 from everquery.state.hygiene import Hygiene
 from everquery.state.keys import KeyTable, type_of_key
 from everquery.stream import Stream
-from everquery.tidying import StepRecord, partial_lives, tidied
+from everquery.tidying import StepRecord, tidied
 
 _KIND_NAMES = tuple(KINDS)
 _OUTCOMES = OutcomeTable()
@@ -292,15 +291,14 @@ class Shard:
 
     def _note_spans(self, slot: Int32s, block: QueryBlock, key: Int32s) -> None:
         home = np.zeros_like(key) if self.stream.key is None else key
-        found = self.hygiene.rules.add(slot, block.spans, home)
+        self.hygiene.rules.add(slot, block.spans, home)
         # Of those that only end, notices need no detour before the step in which they do.
         rest = [column.given() for name, column in block.spans.items() if name != "ttl"]
         if rest:
             self.catalog.flags[slot[np.any(rest, axis=0)]] |= DIVERTED
-        self.admission.marking |= found.size > 0
         kind = self.admission.time_type
         if kind is not None:
-            self.hygiene.rules.read(kind, self.admission.due_by(self.admission.newest))
+            self.hygiene.rules.read(kind, self.admission.newest)
 
     def _slots(self, blocks: tuple[QueryBlock, ...]) -> list[Int32s]:
         """Return slots for all rows of all blocks, ascending in the order that they came in."""
@@ -435,7 +433,7 @@ class Shard:
             self._note_ended(done)
             return self._write([*announced, *answered, *silent])
         self.begin_lives()
-        limit = self.admission.due_by(self.admission.newest)
+        limit = self.admission.now
         keys = len(self.keys)
         step = StepRecord(
             announced,
@@ -462,7 +460,7 @@ class Shard:
     def begin_lives(self) -> None:
         """Let the lives of queries begin that waited for the first event, if it has come."""
         rules, kind = self.hygiene.rules, self.admission.time_type
-        began = self.admission.due_by(self.admission.first)
+        began = self.admission.began
         if rules.waits_for_first_event and began is not None and kind is not None:
             rules.begin(kind, began)
 
@@ -471,7 +469,6 @@ class Shard:
         first = self.admission.arrived
         self.admission.arrived += n
         key, time, values, weight = arrivals.key, arrivals.time, arrivals.values, arrivals.weight
-        mark = arrivals.mark
         position = np.arange(first, first + n)
         if arrivals.refused.any():
             self._refuse(arrivals, position)
@@ -480,11 +477,10 @@ class Shard:
             time = None if time is None else time[good]
             values = np.ascontiguousarray(values[:, good])
             weight = None if weight is None else weight[good]
-            mark = None if mark is None else mark[good]
             position = position[good]
         numbers = self.keys.numbers(key, position.size)
         return self.admission.arrivals(
-            numbers, time, values, weight, position, mark, arrivals.newest, arrivals.first
+            numbers, time, values, weight, position, arrivals.oldest, arrivals.newest
         )
 
     def _refuse(self, arrivals: Arrivals, position: Int64s) -> None:
@@ -566,11 +562,10 @@ class Shard:
             self.catalog.all_live,
             accepted.events.weight,
         )
-        lives = self._lives(accepted)
         found = [
             (_OUTCOMES.first[kind], part)
             for kind, index in self.indexes.items()
-            for part in index.process(replace(step, lives=lives[kind]) if kind in lives else step)
+            for part in index.process(step)
         ]
         if not found:
             return []
@@ -583,20 +578,6 @@ class Shard:
             row = np.where(position & 1 == 0, ended, row)
         totals, answers = totals_in_order(ordered, found), answers_in_order(ordered, found)
         return [Told(ordered, row, accepted.events, totals=totals, answers=answers)]
-
-    def _lives(self, accepted: Accepted) -> dict[str, Lives]:
-        """Return by kind the queries whose state depends on which events they live to see."""
-        kinds = [name for name in (Threshold.kind, Quantile.kind) if len(self.indexes[name].layers)]
-        if not self.hygiene.active or not kinds:
-            return {}
-        self.begin_lives()
-        limit = self.admission.due_by(self.admission.newest)
-        lives = partial_lives(accepted, self.hygiene, limit)
-        if lives is None:
-            return {}
-        kind = self.catalog.kind[lives.slot]
-        picked = {name: np.flatnonzero(kind == _KIND_NAMES.index(name)) for name in kinds}
-        return {name: lives.take(some) for name, some in picked.items() if some.size}
 
     def _write(self, told: list[Told]) -> pa.Table:
         if not told:
@@ -744,6 +725,12 @@ class Shard:
                     numbers=index.numbers(rows.slot),
                 )
                 yield block, rows.slot
+
+    def live_ids(self) -> pa.Array:
+        """Return the ids of all live queries, paused ones included, in order of registration."""
+        self._number_waiting()
+        live = np.flatnonzero(self.catalog.flags[: len(self.catalog)])
+        return self.catalog.names.strings().take(pa.array(live))
 
     def paused_ids(self) -> pa.Array:
         """Return the ids of all paused queries."""

@@ -64,7 +64,6 @@ def shard_of(stream: Stream, snapshot: bytes, *, labelled: bool = False) -> tupl
     shard.admission.load(header, arrays)
     shard.catalog.load(arrays)
     shard.hygiene.load(header, arrays, shard.admission.time_type)
-    shard.admission.marking = shard.hygiene.active
     shard.dead_letters.load(arrays)
     states = _states(shard, arrays)
     for kind, (slots, state) in states.items():

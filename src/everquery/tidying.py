@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from everquery.index.arrays import DIVERTED, Array, Bools, Bytes, Int32s, Int64s, Uint64s
-from everquery.index.rows import ANSWER, Lives
+from everquery.index.rows import ANSWER
 from everquery.notices import Ordered, OutcomeTable, Told, answers_of, totals_of
 from everquery.state.accepted import Accepted, Events, join_events
 from everquery.state.hygiene import Hygiene, Notices, Ranks, salt_of_times
@@ -17,7 +17,6 @@ from everquery.state.timeline import (
     EVENT,
     EXPIRY,
     Timeline,
-    fill_peaks,
     place_ends,
 )
 
@@ -36,7 +35,7 @@ class StepRecord:
     accepted : Accepted
     silent_key, silent_time : the keys that expired at the end, ascending, and when
     limit : number or None
-        The newest time seen less the grace.
+        How far time has come: the newest time seen less the grace.
     keys : int
         How many keys there are.
     done : int32
@@ -78,8 +77,8 @@ def tidied(
     kind, flags : uint8, by slot
     """
     line = _timeline(step, hygiene)
-    top = max(line.limit[0], line.high.max(initial=line.limit[0]))
-    for told in step.announced:  # of events that were let out before their time
+    top = line.limit[0]
+    for told in step.announced:  # of events that a flush let out
         top = max(top, told.events.time[told.row].max(initial=top))
     ending = hygiene.rules.ending(top)
     flags[ending] |= DIVERTED
@@ -113,50 +112,23 @@ def tidied(
     return [_merged(parts, diverted, out, ranks)], ended
 
 
-def partial_lives(accepted: Accepted, hygiene: Hygiene, limit: int | float | None) -> Lives | None:
-    """Return the queries that may not see all events of a step, if it is not just the last ones.
-
-    Where time does not fall from event to event, what a query tells after its end is left out by
-    `tidied`, and it ends with the step: it does not matter what it has counted.
-    """
-    rules = hygiene.rules
-    high, peak = _moments(accepted)
-    if not high.size or rules.next_end is None or high.max() < rules.next_end:
-        return None
-    order = np.argsort(accepted.grouped.position, kind="stable")
-    if limit is not None and high.max() <= limit and np.all(np.diff(high[order]) >= 0):
-        return None
-    slot = np.flatnonzero(rules.end <= high.max()).astype(np.int32)
-    return Lives(slot, rules.end[slot], rules.home[slot] >= 0, high, peak)
-
-
-def _moments(accepted: Accepted) -> tuple[Array, Array]:
-    """Return how far time is at each grouped event, alone and at the latest so far of its key."""
-    row = accepted.grouped.position >> 1
-    events = accepted.events
-    high = np.maximum(events.time[row], events.mark[row])
-    peak = np.empty_like(high)
-    fill_peaks(accepted.grouped.start, high, peak)
-    return high, peak
-
-
 def _timeline(step: StepRecord, hygiene: Hygiene) -> Timeline:
     accepted, grouped = step.accepted, step.accepted.grouped
     row = grouped.position >> 1
     events = accepted.events
-    high, peak = _moments(accepted)
-    expiry = np.empty(0, high.dtype)
+    time = events.time[row]
+    expiry = np.empty(0, time.dtype)
     if accepted.expired_row.size:
         rows = len(events) - accepted.expired_row.size
-        expired = np.zeros(rows, high.dtype)
+        expired = np.zeros(rows, time.dtype)
         expired[accepted.expired_row] = events.time[rows:]
         expiry = expired[row]
     never = hygiene.pairs.never
-    limit = np.full(1, -never[0] if step.limit is None else step.limit, high.dtype)
+    limit = np.full(1, -never[0] if step.limit is None else step.limit, time.dtype)
     first = 4 * (step.keys + 1)
     ranks = np.array([hygiene.steps_before, first, first + 4 * len(events)])
     return Timeline(
-        grouped.key, grouped.start, row, high, peak, expiry, accepted.fresh, step.silent_key,
+        grouped.key, grouped.start, row, time, expiry, accepted.fresh, step.silent_key,
         step.silent_time, limit, never, ranks,
     )  # fmt: skip
 
@@ -179,7 +151,7 @@ def _parts(step: StepRecord, line: Timeline) -> Iterator[_Part]:
     for told in step.silent:
         slot = told.ordered.keys & _SLOT_MASK
         key = told.events.key[told.row].astype(np.int64)
-        place, stage = np.full(slot.size, line.high.size), np.full(slot.size, EXPIRY, np.uint8)
+        place, stage = np.full(slot.size, line.time.size), np.full(slot.size, EXPIRY, np.uint8)
         yield _Part(told, slot, place, stage, line.ranks[2] + 4 * key + EXPIRY)
 
 
@@ -209,7 +181,7 @@ def _notices(
     none = np.empty(0, np.int64)
     bytes_ = np.empty(0, np.uint8)
     values = np.empty((len(step.accepted.events.values) + len(ANSWER), 0))
-    time = np.empty(0, line.high.dtype)
+    time = np.empty(0, line.time.dtype)
     found.append(
         Notices(none, none.astype(np.int32), bytes_, time, none, values, none, bytes_, none)
     )
@@ -224,7 +196,7 @@ def _ends(
     n = slots.size
     place, stage, rank = np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int64)
     place_ends(line, end, home, keys, place, stage, rank)
-    done = np.flatnonzero(place <= line.high.size)
+    done = np.flatnonzero(place <= line.time.size)
     notices = Notices(
         slots[done].astype(np.int64),
         home[done],
@@ -263,11 +235,8 @@ def _merged(parts: list[_Part], diverted: list[Bools], out: Notices, ranks: Rank
     none = np.zeros(n, np.int64)
     values = out.values[:, order]
     events.append(
-        Events(
-            out.key[order], out.time[order], out.seq[order], values[: -len(ANSWER)], none, none,
-            out.time[order],
-        )
-    )  # fmt: skip
+        Events(out.key[order], out.time[order], out.seq[order], values[: -len(ANSWER)], none, none)
+    )
     answers.append(values[-len(ANSWER) :])
     slots.append(out.slot[order])
     totals.append(out.total[order])

@@ -104,6 +104,9 @@ def random_history(seed, *, in_order, steps=True):
     for position in range(60):
         if position == 0 or rng.random() < 0.15:
             changes[position] = list(random_changes(rng, stream, time, live, steps))
+            if in_order:  # events follow where time has been said to be
+                said = [to for what, to in changes[position] if what == "advance"]
+                time = max([time, *said])
             if position == 0:
                 changes[0] += [("register", random_query(rng, name, stream)) for name in "xyz"]
         time += int(rng.choice([0, 1, 2, 5], p=[0.4, 0.35, 0.2, 0.05]))

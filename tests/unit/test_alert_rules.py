@@ -198,9 +198,10 @@ class TestTtl:
     def test_lives_begin_where_time_is(self):
         engine = new_engine(stream=eq.Stream("s", key="k", time="t", attributes=["x"], grace=4))
         feed(engine, ("a", 10, IN))
-        engine.register(eq.Range("q", BOX, ttl=5))  # begins at 10 - 4
+        engine.register(eq.Range("q", BOX, ttl=5))  # begins at 10, and sees what is held back
         assert told(engine.advance(14), "event") == [("match",)]
-        assert told(engine.advance(15), "event", "time") == [("end", 11)]
+        assert told(engine.advance(18), "event") == []
+        assert told(engine.advance(19), "event", "time") == [("end", 15)]
 
     def test_deadlines_before_the_end_are_told_and_later_ones_are_not(self):
         engine = new_engine(eq.Border("q", BOX, key="a", ttl=6, dwell=3, throttle=50))

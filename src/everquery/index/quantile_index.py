@@ -13,7 +13,6 @@ import numpy as np
 from everquery.index.arrays import (
     BY_KEY,
     Array,
-    Bools,
     Bytes,
     Floats,
     Int32s,
@@ -33,7 +32,6 @@ from everquery.index.rows import (
     SLOT_SHIFT,
     Crossings,
     Grouped,
-    Lives,
     Matches,
     Outcome,
     Rows,
@@ -197,10 +195,6 @@ class QuantileIndex(KindIndex):
         told, views = answers.told, answers.views
         last = rows.position[rows.start[1:] - 1]  # of each lane
         position = last[np.searchsorted(rows.key, views.lane)][told.place]
-        if step.lives is not None:
-            seen = _is_seen(step.lives, told.slot, position, step.grouped.position)
-            feed.take_back(told.take(np.flatnonzero(~seen)))
-            told, position = told.take(np.flatnonzero(seen)), position[seen]
         keys = position << PLACE_SHIFT | told.slot.astype(np.int64) << SLOT_SHIFT
         order = np.empty(keys.size, np.int64)
         if views.lane.size == 1:  # by slot alone, which takes a fifth of the time
@@ -326,19 +320,6 @@ def _of_lanes(grouped: Grouped, feed: Feed) -> Grouped:
     rows = np.flatnonzero(np.repeat(wanted, lengths))
     start = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[wanted])])
     return Grouped(grouped.key[wanted], start, grouped.position[rows], grouped.values[:, rows])
-
-
-def _is_seen(lives: Lives, slot: Int32s, position: Int64s, grouped: Int64s) -> Bools:
-    """Tell which queries live to see the events at which they would be told something."""
-    seen = np.ones(slot.size, np.bool_)
-    mortal = np.flatnonzero(np.isin(slot, lives.slot))
-    if mortal.size:
-        life = np.searchsorted(lives.slot, slot[mortal])
-        order = np.argsort(grouped)
-        event = order[np.searchsorted(grouped[order], position[mortal])]
-        moment = np.where(lives.at_home[life], lives.latest[event], lives.moment[event])
-        seen[mortal] = moment < lives.end[life]
-    return seen
 
 
 def _together(grouped: Grouped) -> Grouped:

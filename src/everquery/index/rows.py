@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from everquery.index.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
+from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s
 
 NO_KEY = np.int32(-1)
 
@@ -168,34 +168,6 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
-    """Queries that may not live to see all events of a batch.
-
-    Attributes
-    ----------
-    slot : int32
-    end : like time
-        Events at which time has come this far are not seen.
-    at_home : bool
-        Whether the query ends with its key's own time, which never falls.
-    moment, latest : like time, for each grouped event
-        How far time has come, alone and at the latest so far of its key.
-    """
-
-    slot: Int32s
-    end: Array
-    at_home: Bools
-    moment: Array
-    latest: Array
-
-    def take(self, picked: Int64s) -> Lives:
-        """Return the picked queries."""
-        return replace(
-            self, slot=self.slot[picked], end=self.end[picked], at_home=self.at_home[picked]
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """What an index needs to answer a batch.
 
@@ -209,7 +181,6 @@ class Step:
     all_live : bool
         Whether no query is dropped or paused, so that flags need not be looked at.
     weight : int64, by row: half of the position, rounded down
-    lives : Lives, or None if all queries see all events, or none that matters
     """
 
     grouped: Grouped
@@ -219,4 +190,3 @@ class Step:
     flags: Bytes
     all_live: bool
     weight: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    lives: Lives | None = None

@@ -14,7 +14,6 @@ from everquery.index.arrays import (
     LIVE_MASK,
     REPEAT,
     Array,
-    Bools,
     Bytes,
     Int32s,
     Int64s,
@@ -26,7 +25,6 @@ from everquery.index.rows import (
     PLACE_SHIFT,
     SLOT_SHIFT,
     Crossings,
-    Lives,
     Matches,
     Outcome,
     Rows,
@@ -40,7 +38,6 @@ from everquery.index.weighed import (
     WeighedEvents,
     in_arrival_order,
     light_parts,
-    part_of,
 )
 
 
@@ -167,43 +164,13 @@ class ThresholdIndex(KindIndex):
         if not step.grouped.position.size:
             return []
         found: list[Matches | Crossings] = []
-        apart = np.empty(0, np.int32)
-        if step.lives is not None:
-            apart = self._count_apart(step, step.lives, found)
         events: dict[Shape, list[WeighedEvents]] = {}
         for segment in self.layers:
             which = replace(segment.rows.shape, attributes=())
             if which not in events:
                 events[which] = _weighed(step, which)
             self._count(segment, events[which], step.flags, found)
-        self.resume(apart)
         return found
-
-    def _count_apart(self, step: Step, lives: Lives, found: list[Matches | Crossings]) -> Int32s:
-        """Count for queries that see only some events of the batch, and pause them.
-
-        Returns those that are not done, to be resumed when the others have seen the batch.
-        """
-        rows = [
-            segment.rows.take(picked[segment.lefts.left[picked] != NEVER])
-            for segment, picked in self._find(lives.slot)
-        ]
-        self.pause(lives.slot)
-        undone = [np.empty(0, np.int32)]
-        for part in rows:
-            at = np.searchsorted(lives.slot, part.slot)
-            for end, at_home in dict.fromkeys(
-                zip(lives.end[at].tolist(), lives.at_home[at].tolist(), strict=True)
-            ):
-                alike = np.flatnonzero((lives.end[at] == end) & (lives.at_home[at] == at_home))
-                seen = (lives.latest if at_home else lives.moment) < end
-                segment = ThresholdSegment.build(part.take(alike))
-                self._by_slot.running[segment.rows.slot] = 1
-                self._adopt(segment)
-                self._count(segment, _weighed(step, part.shape, seen), step.flags, found)
-                self._retire(segment)
-                undone.append(segment.rows.slot[segment.lefts.left != NEVER])
-        return np.concatenate(undone)
 
     def _count(
         self,
@@ -255,7 +222,7 @@ class ThresholdIndex(KindIndex):
         return None
 
 
-def _weighed(step: Step, shape: Shape, seen: Bools | None = None) -> list[WeighedEvents]:
+def _weighed(step: Step, shape: Shape) -> list[WeighedEvents]:
     """Return the events that queries of a shape see, as they weigh for them."""
     grouped = step.grouped
     if shape.counting:
@@ -263,8 +230,6 @@ def _weighed(step: Step, shape: Shape, seen: Bools | None = None) -> list[Weighe
     else:
         weight = step.weight[grouped.position >> 1]
     events = WeighedEvents(grouped.key, grouped.start, grouped.position, grouped.values, weight)
-    if seen is not None:
-        events = part_of(events, np.flatnonzero(seen))
     if not shape.keyed:
         events = in_arrival_order(events)
     return light_parts(events)

@@ -1,5 +1,5 @@
 """The durable, ordered log of query changes."""
 
-from everquery.registry.log import Entry, Registry
+from everquery.registry.log import Base, Entry, Registry
 
-__all__ = ["Entry", "Registry"]
+__all__ = ["Base", "Entry", "Registry"]

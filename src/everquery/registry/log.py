@@ -103,6 +103,21 @@ _READ = text(
 
 
 @dataclass(frozen=True, slots=True)
+class Base:
+    """What a compaction put in the place of the log up to a position.
+
+    Attributes
+    ----------
+    position : int
+    changes : tuple of changes
+        They lead from no query at all to those that were live.
+    """
+
+    position: int
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A change in the log.
 
@@ -149,6 +164,9 @@ class Registry:
                 " (pip install 'everquery[postgres]')"
             ) from None
         self._writes = self._database.execution_options(everquery_writes=True)
+        self._reads = self._database
+        if self._database.dialect.name == "postgresql":  # else each statement sees a newer state
+            self._reads = self._database.execution_options(isolation_level="REPEATABLE READ")
         mark = "?" if self._database.dialect.paramstyle == "qmark" else "%s"
         self._advance = _ADVANCE.replace("?", mark)
         self._insert = _INSERT.replace("?", mark)
@@ -272,27 +290,20 @@ class Registry:
             at += count
         return at
 
-    def read(self, stream: Stream, start: int) -> Iterator[Entry]:
+    def read(self, stream: Stream, start: int) -> Iterator[Entry | Base]:
         """Yield the changes from a position on; it must be one at which a change begins.
 
-        Raises
-        ------
-        RegistryError
-            If the log before some later position has been compacted away.
+        If the log from there on is gone, the base that replaced it comes first, and then the
+        changes behind it.
         """
         with self._reading() as connection:
             base = connection.execute(
                 select(_streams.c.base).where(_streams.c.name == stream.name)
             ).scalar()
-            if start < _known(base, stream.name):
-                if start == 0:
-                    yield from self._read_base(connection, stream, int(base or 0))
-                    start = int(base or 0)
-                elif not readers.reaches(connection, stream.name, start):
-                    raise RegistryError(
-                        f"the log of {stream.name!r} has been compacted up to position {base};"
-                        f" position {start} is gone. Start again from position 0"
-                    )
+            base = _known(base, stream.name)
+            if start < base and not (start and readers.reaches(connection, stream.name, start)):
+                yield self._read_base(connection, stream, base)
+                start = base
             rows = connection.execute(_READ, {"name": stream.name, "start": start})
             for first, count, operation, payload in rows:
                 change = decode_change(operation, bytes(payload), stream, self._kinds)
@@ -335,16 +346,18 @@ class Registry:
                 text("UPDATE everquery_streams SET base = head WHERE name = :name"), name
             )
 
-    def _read_base(self, connection: Connection, stream: Stream, base: int) -> Iterator[Entry]:
-        """Yield the compacted changes; together they lead to the position `base`."""
+    def _read_base(self, connection: Connection, stream: Stream, base: int) -> Base:
+        """Return the compacted changes that lead to the position `base`."""
         rows = connection.execute(
             select(_bases.c.operation, _bases.c.payload)
             .where(_bases.c.stream == stream.name)
             .order_by(_bases.c.number)
         )
-        for operation, payload in rows:
-            change = decode_change(operation, bytes(payload), stream, self._kinds)
-            yield Entry(base, 0, change)
+        changes = (
+            decode_change(operation, bytes(payload), stream, self._kinds)
+            for operation, payload in rows
+        )
+        return Base(base, tuple(changes))
 
     # -- the database -------------------------------------------------------------------------
 
@@ -367,7 +380,8 @@ class Registry:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with self._explained(), self._database.connect() as connection, connection.begin():
+        """Yield a connection in a transaction that sees the database as of one moment."""
+        with self._explained(), self._reads.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager

@@ -35,7 +35,7 @@ from everquery.state.names import load_names
 from everquery.state.snapshot import differences, pack, stream_header, unpack
 from everquery.stream import Stream
 
-LAYOUT = 3  # 2: how far queries are that count; 3: summaries of quantiles
+LAYOUT = 4  # 4: where time began
 TOKENS = 64  # versions back from which a worker can catch up
 MOST_ENTRIES = 64  # of keys, before they become a new base
 MOST_CHANGES = 1_000  # entries of queries, before they become a new base
@@ -109,7 +109,7 @@ class DurableShard:
         How the live arrays were come by: ``new``, ``kept``, ``caught up``, ``mapped`` from a file
         of this host, or ``rebuilt`` from the cells alone.
     times_before : pair of numbers or None
-        The newest time seen before the batch, and that of the first event.
+        The newest time seen before the batch, and the time of the first event that was let out.
     """
 
     def __init__(self, job: Job, number: int, cells: Cells) -> None:
@@ -195,7 +195,7 @@ class DurableShard:
         here._follow()
         here.version, here.nonce = tokens[-1]
         here.position = state["position"]
-        here.times_before = here.shard.admission.newest, here.shard.admission.first
+        here.times_before = here.shard.admission.newest, here.shard.admission.began
         return here
 
     def apply(self, operation: str, payload: bytes) -> None:
@@ -315,7 +315,7 @@ class DurableShard:
     def _apply_all(self, entry: bytes) -> None:
         for operation, payload in _unpack_log(entry):
             if operation == NEWEST:
-                self.shard.admission.newest, self.shard.admission.first = json.loads(payload)
+                self.shard.admission.newest, self.shard.admission.began = json.loads(payload)
                 self.shard.begin_lives()
             elif operation == ENDS:
                 self._set_ends(payload)

@@ -89,7 +89,7 @@ class Packer:
         """Yield shard and blob; the metadata of what is carried goes into each."""
         timed = self.stream.time is not None
         if timed:
-            arrivals = _with_marks(arrivals)
+            arrivals = _with_ends_of_time(arrivals)
         if arrivals.key is None:
             yield 0, _blob(arrivals, np.arange(len(arrivals)), None, carried)
             return
@@ -133,20 +133,15 @@ def _joined(batches: Iterable[pa.RecordBatch], enough: int) -> Iterator[pa.Table
         yield pa.Table.from_batches(waiting)
 
 
-def _with_marks(arrivals: Arrivals) -> Arrivals:
-    """Note how far time has come with each row, where that is not just the row's own time."""
+def _with_ends_of_time(arrivals: Arrivals) -> Arrivals:
+    """Note the least and the largest time of the good rows."""
     time = arrivals.time
     good = arrivals.refused == FINE
     if time is None or not good.any():
         return arrivals
-    if good.all():
-        if np.all(time[:-1] <= time[1:]):
-            return replace(arrivals, newest=time[-1].item(), first=time[0].item())
-    else:
-        time = np.where(good, time, time[good].min())
-    mark = np.maximum.accumulate(time)
-    first = time[np.argmax(good)].item()
-    return replace(arrivals, mark=mark, newest=mark[-1].item(), first=first)
+    if not good.all():
+        time = time[good]
+    return replace(arrivals, oldest=time.min().item(), newest=time.max().item())
 
 
 def _keys_of_shard(key: pa.DictionaryArray, here: Int64s, rows: Int64s) -> pa.DictionaryArray:
@@ -168,8 +163,6 @@ def _blob(
         columns["key"] = key
     if arrivals.time is not None:
         columns["time"] = pa.array(arrivals.time[rows])
-        if arrivals.mark is not None:
-            columns["mark"] = pa.array(arrivals.mark[rows])
     for a, values in enumerate(arrivals.values):
         columns[f"value.{a}"] = pa.array(values[rows])
     if arrivals.weight is not None:
@@ -185,7 +178,7 @@ def _blob(
     known = dict(carried.schema.metadata or {})
     if arrivals.newest is not None:
         known[b"newest"] = repr(arrivals.newest).encode()
-        known[b"first"] = repr(arrivals.first).encode()
+        known[b"oldest"] = repr(arrivals.oldest).encode()
     return table_bytes(pa.table(columns).replace_schema_metadata(known))
 
 
@@ -209,7 +202,7 @@ def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> tuple[Arrival
         return np.asarray(columns[name]) if name in columns else None
 
     metadata = table.schema.metadata or {}
-    newest, first = metadata.get(b"newest"), metadata.get(b"first")
+    oldest, newest = metadata.get(b"oldest"), metadata.get(b"newest")
     refused, culprit = array("refused"), array("culprit")
     values = np.empty((len(stream.attributes), n))
     for a in range(len(stream.attributes)):
@@ -223,9 +216,8 @@ def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> tuple[Arrival
         weight=array("weight"),
         refused=np.zeros(n, np.uint8) if refused is None else refused,
         culprit=np.full(n, -1, np.int8) if culprit is None else culprit,
-        mark=array("mark"),
+        oldest=None if oldest is None else number(oldest),
         newest=None if newest is None else number(newest),
-        first=None if first is None else number(first),
     )
     carried = {
         name.removeprefix(_CARRIED): column

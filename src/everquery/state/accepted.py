@@ -10,7 +10,7 @@ import numpy as np
 from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s
 from everquery.index.rows import Grouped
 
-COLUMNS = ("key", "time", "seq", "values", "weight", "arrived", "mark")
+COLUMNS = ("key", "time", "seq", "values", "weight", "arrived")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,6 @@ class Events:
     weight : int64, shape (n,)
     arrived : int64, shape (n,)
         How many events had arrived before this one.
-    mark : like time
-        The newest time seen, less the grace, when the event had arrived.
     """
 
     key: Int32s
@@ -37,7 +35,6 @@ class Events:
     values: Floats
     weight: Int64s
     arrived: Int64s
-    mark: Array
 
     def __len__(self) -> int:
         return int(self.key.size)
@@ -51,7 +48,6 @@ class Events:
             np.ascontiguousarray(self.values[:, picked]),
             self.weight[picked],
             self.arrived[picked],
-            self.mark[picked],
         )
 
 
@@ -64,7 +60,6 @@ def join_events(parts: Sequence[Events]) -> Events:
         np.concatenate([part.values for part in parts], axis=1),
         np.concatenate([part.weight for part in parts]),
         np.concatenate([part.arrived for part in parts]),
-        np.concatenate([part.mark for part in parts]),
     )
 
 

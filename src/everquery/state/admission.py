@@ -1,10 +1,11 @@
 """From arrivals to accepted events: time order, grace, lateness, sequence numbers, expiry.
 
-Everything here is a function of the arrivals in their order, never of where a batch ends:
+- The events of a batch, and those that the grace held back until then, are taken in time order.
+- An event is late if it is older than the last accepted one of its key.
+- A key has expired before an event if the event is `expire_after` or more past the key's last one;
+  and at the end of a batch if the newest time seen, less the grace, is.
 
-- an event is late if it is older than the last accepted one of its key;
-- a key has expired before an event if, when that event arrived, the newest time seen (less the
-  grace) or the event's own time was `expire_after` past the key's last event.
+Where events arrive in time order, or within the grace, nothing depends on where a batch ends.
 """
 
 from __future__ import annotations
@@ -63,7 +64,6 @@ def admit_groups(
     start: Int64s,
     member: Int64s,
     time: Array,
-    mark: Array,
     timed: bool,
     expire_after: Array,
     seen: Bytes,
@@ -94,11 +94,7 @@ def admit_groups(
                 late[row] = True
                 continue
             expired = 0
-            if (
-                expiring
-                and in_sight
-                and max(time[row], mark[row]) - expire_after[0] >= last_time[key]
-            ):
+            if expiring and in_sight and time[row] - expire_after[0] >= last_time[key]:
                 expired = 1
                 previous[row] = before
             member[kept] = row
@@ -124,8 +120,8 @@ class Admission:
         self.time_type: pa.DataType | None = None
         self.arrived = 0
         self.newest: int | float | None = None
-        self.first: int | float | None = None  # the newest time when it was first known
-        self.marking = False  # whether queries have deadlines
+        self.oldest: int | float | None = None  # of all arrivals until the first is let out
+        self.began: int | float | None = None  # the time of the first event that was let out
         self.held: Events | None = None
         self.flushing = False
         self._counts: Int32s = np.zeros(16, np.int32)
@@ -161,7 +157,7 @@ class Admission:
         none = np.empty(0, np.int64)
         time = np.empty(0, self.dtype())
         values = np.empty((len(self._stream.attributes), 0))
-        return Events(np.empty(0, np.int32), time, none, values, none, none, time)
+        return Events(np.empty(0, np.int32), time, none, values, none, none)
 
     def arrivals(
         self,
@@ -170,58 +166,48 @@ class Admission:
         values: Floats,
         weight: Int64s | None,
         arrived: Int64s,
-        mark: Array | None = None,
+        oldest: int | float | None = None,
         newest: int | float | None = None,
-        first: int | float | None = None,
     ) -> Events:
         """Return new events, and move the newest time seen.
 
-        `mark`, `newest` and `first` are those of `Arrivals`.
+        `oldest` and `newest` are those of `Arrivals`.
         """
         n = key.size
         # Arrays from Arrow are read only, which Numba takes for a type of its own.
         time = np.zeros(n, np.int64) if time is None else np.require(time, requirements="W")
-        if self._stream.time is None:
-            mark = time
-        else:
-            if first is None and n:
-                first = time[0].item()
-            if self._needs_mark():
-                mark = np.maximum.accumulate(time) if mark is None else mark
-                if self.newest is not None:
-                    mark = np.maximum(mark, self.dtype()(self.newest))
-                mark = mark - self._span(self._stream.grace)
-            else:
-                mark = time
-            if self.newest is None:
-                self.first = first
-            for seen in (time.max().item() if n else None, newest):
-                if seen is not None:
-                    self.advance(seen)
+        if self._stream.time is not None:
+            if n:
+                newest = time.max().item() if newest is None else newest
+            if newest is not None:
+                self.advance(newest)
+            if self.began is None and (n or oldest is not None):
+                oldest = time.min().item() if oldest is None else oldest
+                self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
         if weight is None:
             weight = np.ones(n, np.int64)
-        return Events(key, time, np.empty(n, np.int64), values, weight, arrived, mark)
+        return Events(key, time, np.empty(n, np.int64), values, weight, arrived)
 
     def advance(self, newest: int | float) -> None:
         """Say that the newest time seen is at least this."""
-        if self.newest is None:
-            self.first = newest if self.first is None else self.first
-            self.newest = newest
-        self.newest = max(self.newest, newest)
+        self.newest = newest if self.newest is None else max(self.newest, newest)
 
-    def due_by(self, newest: int | float | None) -> int | float | None:
-        """Return up to which time deadlines are reached if this is the newest time seen."""
-        return None if newest is None else newest - self._span(self._stream.grace)
+    @property
+    def now(self) -> int | float | None:
+        """How far time has come: what is due by then has happened at the end of a step."""
+        if self.newest is None or self.flushing:
+            return self.newest
+        return self.newest - self._span(self._stream.grace)
 
     def silent_keys(self) -> tuple[Int32s, Array]:
         """Forget the keys that have been silent for `expire_after`; return them, and when."""
-        if self._stream.expire_after is None or self.newest is None:
+        if self._stream.expire_after is None or self.now is None:
             return np.empty(0, np.int32), np.empty(0, self.dtype())
         known = len(self._keys)
         limit = self._span(self._stream.expire_after)
         last = self._keys.last_time[:known]
         silent = self._keys.seen[:known] != 0
-        silent &= last <= self.newest - self._span(self._stream.grace) - limit
+        silent &= last <= self.now - limit
         keys = np.flatnonzero(silent).astype(np.int32)
         return keys, last[keys] + limit
 
@@ -236,14 +222,13 @@ class Admission:
             np.ascontiguousarray(table.last[:, keys]),
             none,
             none,
-            table.last_time[keys],
         )
 
     def save(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Put what is held back, and how far time is, into a snapshot."""
         header["arrived"] = self.arrived
         header["newest"] = self.newest
-        header["first"] = self.first
+        header["oldest"], header["began"] = self.oldest, self.began
         arrays["time_type"] = np.frombuffer(
             pa.schema([("time", self.time_type or pa.null())]).serialize(), np.uint8
         )
@@ -254,14 +239,10 @@ class Admission:
         """Take over what a snapshot held back."""
         self.arrived = header["arrived"]
         self.newest = header["newest"]
-        self.first = header.get("first")
+        self.oldest, self.began = header["oldest"], header["began"]
         kind = pa.ipc.read_schema(pa.py_buffer(arrays["time_type"].tobytes())).field("time").type
         self.time_type = None if pa.types.is_null(kind) else kind
         self.held = Events(*(arrays[f"held.{name}"] for name in COLUMNS))
-
-    def _needs_mark(self) -> bool:
-        stream = self._stream
-        return self.marking or stream.grace is not None or stream.expire_after is not None
 
     def _release(self, arrivals: Events) -> Events:
         """Return what is due in time order; hold the rest back."""
@@ -271,12 +252,21 @@ class Admission:
         time = waiting.time
         if not np.all(time[:-1] <= time[1:]):
             waiting = waiting.take(np.argsort(time, kind="stable"))
-        if self._stream.grace is None or self.newest is None or self.flushing:
+        self._begin()
+        if self._stream.grace is None or self.now is None:
             self.held = None
             return waiting
-        due = np.searchsorted(waiting.time, self.newest - self._span(self._stream.grace), "right")
+        due = np.searchsorted(waiting.time, self.now, "right")
         self.held = waiting.take(np.arange(due, len(waiting)))
         return waiting.take(np.arange(due))
+
+    def _begin(self) -> None:
+        """Note the first event that is let out, of all shards; or time that came without any."""
+        if self.began is None and self.now is not None:
+            if self.oldest is None:
+                self.began = self.newest
+            elif self.oldest <= self.now:
+                self.began = self.oldest
 
     def _accept(self, events: Events) -> Accepted:
         table = self._keys
@@ -296,7 +286,6 @@ class Admission:
             start,
             member,
             events.time,
-            events.mark,
             self._stream.time is not None,
             expire_after,
             table.seen,

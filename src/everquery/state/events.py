@@ -53,12 +53,8 @@ class Arrivals:
         0, or why the row is refused: a place in `REASONS`.
     culprit : int8, shape (n,)
         The attribute that is at fault, or -1.
-    mark : like time, shape (n,); None where it follows from the times
-        For a part of a larger batch: the newest time of the good rows up to this one, in all parts.
-    newest : int or float, optional
-        For a part of a larger batch: the newest time of all good rows in all parts.
-    first : int or float, optional
-        For a part of a larger batch: the time of the first good row in all parts.
+    oldest, newest : int or float, optional
+        For a part of a larger batch: the least and the largest time of the good rows in all parts.
     """
 
     key: pa.Array | None
@@ -68,9 +64,8 @@ class Arrivals:
     weight: Int64s | None
     refused: Bytes
     culprit: Array
-    mark: Array | None = None
+    oldest: int | float | None = None
     newest: int | float | None = None
-    first: int | float | None = None
 
     def __len__(self) -> int:
         return int(self.refused.size)

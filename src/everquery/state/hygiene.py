@@ -62,7 +62,6 @@ class Spans(NamedTuple):
     dwell: Array
     throttle: Array
     end: Array
-    home: Int32s
     direction: Bytes
     throttled: Bytes
 
@@ -256,27 +255,6 @@ def cross(
         entries.crossing_values[a, entry] = notices.values[a, i]
 
 
-@part
-def moment_of(i: int, line: Timeline, spans: Spans, notices: Notices) -> Any:  # noqa: ANN401
-    """Return how far time is at a notice, for the question whether its query has ended.
-
-    A query that ends at an event of its own key stays ended, even if the next event is older.
-    """
-    place = notices.place[i]
-    moment = notices.time[i]
-    if place < 0:
-        return moment
-    at_event = notices.stage[i] == EVENT
-    if at_event:
-        moment = line.high[place]
-    if spans.home[notices.slot[i]] >= 0:
-        begin, end = group_of(line, int(np.int64(notices.key[i])))
-        before = min(place + 1 if at_event else place, end)
-        if before > begin:
-            moment = max(moment, line.peak[before - 1])
-    return moment
-
-
 @kernel
 def tidy(
     line: Timeline, spans: Spans, notices: Notices, top: Array, entries: Entries, table: Int32s,
@@ -299,7 +277,7 @@ def tidy(
     i = int(counts[TOLD])
     # Notices first, then entries; in one loop, so that what both do is compiled once.
     while i < size + counts[USED]:
-        place = int(line.high.size)
+        place = int(line.time.size)
         stage = int(np.int64(EVENT))  # a variable: for a literal, callees are compiled anew
         slot = int(np.int64(0))
         dwells = False
@@ -309,11 +287,7 @@ def tidy(
             slot = int(notices.slot[i])
             place = int(notices.place[i])
             stage = int(np.int64(notices.stage[i]))
-            if (
-                slot < spans.end.size
-                and spans.end[slot] <= top[0]
-                and spans.end[slot] <= moment_of(i, line, spans, notices)
-            ):
+            if slot < spans.end.size and spans.end[slot] <= notices.time[i]:
                 i += 1
                 continue
             dwells = slot < spans.dwell.size and spans.dwell[slot] > 0
@@ -418,11 +392,11 @@ class Hygiene:
         """Take a step's notices through the rules; return what is told, in no order."""
         pairs, rules = self.pairs, self.rules
         pairs.make_room(notices.slot.size)
-        dtype = line.high.dtype
+        dtype = line.time.dtype
         due = np.count_nonzero(pairs.entries.soonest[: pairs.counts[USED]] <= top)
         out, told = _room_for(notices.slot.size + 2 * int(due) + 1, len(notices.values), dtype)
         if notices.slot.size or due:
-            spans = Spans(flags, rules.dwell, rules.throttle, rules.end, rules.home, *outcomes)
+            spans = Spans(flags, rules.dwell, rules.throttle, rules.end, *outcomes)
             highest = np.full(1, top, dtype)
             tidy(
                 line, spans, notices, highest, pairs.entries, pairs.table, pairs.free,
@@ -431,7 +405,7 @@ class Hygiene:
         else:
             pairs.counts[TOLD] = 0
         n = int(pairs.counts[TOLD])
-        self.steps_before += line.high.size
+        self.steps_before += line.time.size
         return out.first(n), Ranks(*(column[:n] for column in told))
 
     def save(self, header: dict[str, Any], arrays: dict[str, Array], kept: Int64s) -> None:

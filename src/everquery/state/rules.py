@@ -138,7 +138,7 @@ class Rules:
         Parameters
         ----------
         now : number or None
-            The newest time seen less the grace: where lives begin.
+            The newest time seen, where lives begin; None lets them wait for the first event.
         """
         slots = self._unread
         bad = np.zeros(slots.size, np.bool_)
@@ -152,17 +152,22 @@ class Rules:
         for name, values in units.items():
             rows = ~bad & (values > 0)
             if name == "ttl":
-                self._unbased = np.concatenate([self._unbased, slots[rows]])
+                if now is None:
+                    self._unbased = np.concatenate([self._unbased, slots[rows]])
+                else:
+                    self._let_live(slots[rows], kind, now)
             elif rows.any():
                 numbers = _with_room(getattr(self, name), slots)
                 numbers[slots[rows]] = values[rows]
                 setattr(self, name, numbers)
-        if now is not None:
-            self.begin(kind, now)
 
     def begin(self, kind: pa.DataType, now: int | float) -> None:
         """Let the lives of queries begin that waited for the first event."""
         slots, self._unbased = self._unbased, _NONE
+        self._let_live(slots, kind, now)
+
+    def _let_live(self, slots: Int32s, kind: pa.DataType, now: int | float) -> None:
+        """Note when queries end whose lives begin now."""
         column = self.column("ttl", slots)
         if column is None or not slots.size:
             return

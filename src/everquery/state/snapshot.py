@@ -17,7 +17,7 @@ from everquery.index.arrays import Array
 from everquery.stream import Stream
 
 FORMAT = "everquery-snapshot"
-VERSION = 2  # 2: rules of queries, and what waits because of them
+VERSION = 3  # 3: where time began
 _ARRAYS = "arrays"
 _DIGEST_BYTES = 16
 

@@ -1,8 +1,8 @@
 """When a deadline is reached, and what else happens at that event of its key.
 
 The rule is that of expiry (`everquery.state.admission`): a deadline is reached just before the
-first event of its key that comes at or after it, or that arrived when the newest time seen, less
-the grace, was there; without such an event, at the end of the step.
+first event of its key that is at or after it; without such an event, at the end of the step if the
+newest time seen, less the grace, is there.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class Timeline(NamedTuple):
     ----------
     key, start : the keys of the batch, ascending, and where each one's events begin
     row : int64, for each event, its place in the order of the batch
-    high : like time, for each event, its time or the newest time (less the grace) at its arrival
-    peak : like time, for each event, the largest `high` of its key so far
+    time : like time, for each event, ascending within a key
     expiry : like time, for each event, when its key expired before it; empty if none did
     fresh : uint8, for each event, whether its key expired before it
     silent_key, silent_time : the keys that expire at the end of the step, ascending, and when
@@ -41,8 +40,7 @@ class Timeline(NamedTuple):
     key: Int32s
     start: Int64s
     row: Int64s
-    high: Array
-    peak: Array
+    time: Array
     expiry: Array
     fresh: Bytes
     silent_key: Int32s
@@ -73,28 +71,22 @@ def place_reached(line: Timeline, moment: Any, first: int, begin: int, end: int)
     The number of events if it is reached at the end of the step, and one more if it is not.
     """
     at = max(first, begin)
-    if at < end and (at == begin or line.peak[at - 1] < moment):
-        top = end
-        while at < top:
-            middle = (at + top) >> 1
-            if line.peak[middle] < moment:
-                at = middle + 1
-            else:
-                top = middle
-        if at < end:
-            return at
-    else:  # an earlier event was beyond it already, and events out of order may not be
-        while at < end:
-            if line.high[at] >= moment:
-                return at
-            at += 1
-    return line.high.size if moment <= line.limit[0] else line.high.size + 1
+    top = end
+    while at < top:
+        middle = (at + top) >> 1
+        if line.time[middle] < moment:
+            at = middle + 1
+        else:
+            top = middle
+    if at < end:
+        return at
+    return line.time.size if moment <= line.limit[0] else line.time.size + 1
 
 
 @part
 def stage_reached(line: Timeline, place: int, key: int, moment: Any) -> int:  # noqa: ANN401
     """Return whether a deadline comes before or after the expiry at the same place."""
-    if place < line.high.size:
+    if place < line.time.size:
         if line.expiry.size > 0 and line.fresh[place] != 0 and moment <= line.expiry[place]:
             return DUE
     else:
@@ -117,21 +109,11 @@ def group_of(line: Timeline, key: int) -> tuple[int, int]:
 def rank_of(line: Timeline, place: int, stage: int, key: int) -> int:
     """Return what orders a notice among those of a step."""
     rank: int = 4 * key + stage
-    if place >= line.high.size:
+    if place >= line.time.size:
         rank += line.ranks[2]
     elif place >= 0:
         rank = line.ranks[1] + 4 * line.row[place] + stage
     return rank
-
-
-@kernel
-def fill_peaks(start: Int64s, high: Array, peak: Array) -> None:
-    """Write the largest of each key's numbers so far."""
-    for group in range(start.size - 1):
-        for at in range(start[group], start[group + 1]):
-            peak[at] = high[at]
-            if at > start[group]:
-                peak[at] = max(peak[at], peak[at - 1])
 
 
 @kernel
@@ -148,7 +130,7 @@ def place_ends(
     for i in range(end.size):
         key = int(np.int64(home[i]))
         if key < 0:
-            place[i] = line.high.size if end[i] <= line.limit[0] else line.high.size + 1
+            place[i] = line.time.size if end[i] <= line.limit[0] else line.time.size + 1
             stage[i] = DUE_LATER
             key = nobody
         else:

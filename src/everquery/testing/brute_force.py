@@ -100,7 +100,8 @@ class BruteForce:
     _queries: dict[str, _Standing] = field(default_factory=dict)
     _series: dict[Any, _Series] = field(default_factory=dict)
     _newest: Any = None
-    _held: list[tuple[Event, Any]] = field(default_factory=list)
+    _time_began: bool = False
+    _held: list[Event] = field(default_factory=list)
     _feeds: dict[FeedName, Feed] = field(default_factory=dict)
     _begun: bool = False
 
@@ -110,7 +111,7 @@ class BruteForce:
         """Register a query."""
         standing = self._queries[query.id] = _Standing(query)
         if query.ttl is not None and self._newest is not None:
-            standing.end = self._now() + query.ttl
+            standing.end = self._newest + query.ttl
 
     def deregister(self, query_id: str) -> None:
         """End a query."""
@@ -142,9 +143,11 @@ class BruteForce:
         """Return the notices of a batch."""
         self._begun = True
         notices = list(self._announce())
-        arrivals = [(event, self._arrive(event)) for event in events if self._is_sound(event)]
+        arrivals = [event for event in events if self._is_sound(event)]
+        for event in arrivals:
+            self._arrive(event)
         notices.extend(self._accept_all(self._release(arrivals)))
-        notices.extend(self._end_of_step())
+        notices.extend(self._end_of_step(self._now()))
         return notices
 
     def advance(self, time: Any) -> list[Notice]:  # noqa: ANN401 - a number
@@ -158,8 +161,10 @@ class BruteForce:
         """Return the notices of all events that are held back."""
         notices = list(self._announce())
         held, self._held = self._held, []
+        if held:
+            self._begin_time(held[0][str(self.stream.time)])
         notices.extend(self._accept_all(held))
-        notices.extend(self._end_of_step())
+        notices.extend(self._end_of_step(self._newest))
         return notices
 
     def expire(self, key: object) -> list[Notice]:
@@ -168,19 +173,22 @@ class BruteForce:
         series = self._series.get(key)
         if series is not None and series.in_sight:
             notices.extend(self._expire(key, series, series.time))
-        notices.extend(self._end_of_step(silent=False))
+        notices.extend(self._end_of_step(self._now(), silent=False))
         return notices
 
-    def _now(self) -> Any:  # noqa: ANN401 - a number
-        return self._newest - (self.stream.grace or 0)
+    def _now(self) -> Any:  # noqa: ANN401 - a number, or None where time is not known yet
+        return None if self._newest is None else self._newest - (self.stream.grace or 0)
 
     def _see(self, time: Any) -> None:  # noqa: ANN401 - a number
-        first = self._newest is None
-        self._newest = time if first else max(self._newest, time)
-        if first:
+        self._newest = time if self._newest is None else max(self._newest, time)
+
+    def _begin_time(self, time: Any) -> None:  # noqa: ANN401 - a number
+        """Let the queries that waited for the first event live from a time on."""
+        if not self._time_began:
+            self._time_began = True
             for standing in self._queries.values():
-                if standing.query.ttl is not None:
-                    standing.end = self._now() + standing.query.ttl
+                if standing.query.ttl is not None and standing.end is None:
+                    standing.end = time + standing.query.ttl
 
     def _announce(self) -> Iterator[Notice]:
         for key, series in self._series.items():
@@ -206,34 +214,34 @@ class BruteForce:
             self.refused.append((event, reason))
         return reason is None
 
-    def _arrive(self, event: Event) -> Any:  # noqa: ANN401 - a number, or None without time
-        if self.stream.time is None:
-            return None
-        self._see(event[self.stream.time])
-        return self._now()
+    def _arrive(self, event: Event) -> None:
+        if self.stream.time is not None:
+            self._see(event[self.stream.time])
 
-    def _release(self, arrivals: list[tuple[Event, Any]]) -> list[tuple[Event, Any]]:
+    def _release(self, arrivals: list[Event]) -> list[Event]:
+        """Return what is due, in time order; hold the rest back."""
         column = self.stream.time
-        if column is None:
+        if column is None or self._newest is None:
             return arrivals
-        waiting = sorted(self._held + arrivals, key=lambda pair: pair[0][column])
-        if self.stream.grace is None or self._newest is None:
-            return waiting
+        waiting = sorted(self._held + arrivals, key=lambda event: event[column])
         limit = self._now()
-        self._held = [pair for pair in waiting if pair[0][column] > limit]
-        return [pair for pair in waiting if pair[0][column] <= limit]
+        self._held = [event for event in waiting if event[column] > limit]
+        due = [event for event in waiting if event[column] <= limit]
+        if due or not self._held:
+            self._begin_time(due[0][column] if due else self._newest)
+        return due
 
-    def _accept_all(self, events: list[tuple[Event, Any]]) -> Iterator[Notice]:
+    def _accept_all(self, events: list[Event]) -> Iterator[Notice]:
         """Accept the events of a step, of which some are the last of their lanes."""
-        kept = self._in_time([event for event, _ in events])
+        kept = self._in_time(events)
         last_of = {}
-        for place, event in enumerate(event for event, _ in events):
+        for place, event in enumerate(events):
             if kept[place]:
                 last_of[None if self.stream.key is None else event[self.stream.key]] = place
         last_of_all = max(last_of.values(), default=-1)
-        for place, (event, mark) in enumerate(events):
+        for place, event in enumerate(events):
             ends = {True: place in last_of.values(), False: place == last_of_all}
-            yield from self._accept(event, mark, ends)
+            yield from self._accept(event, ends)
 
     def _in_time(self, events: list[Event]) -> list[bool]:
         """Tell which events are not late."""
@@ -249,12 +257,7 @@ class BruteForce:
                 newest[key] = time
         return kept
 
-    def _accept(
-        self,
-        event: Event,
-        mark: Any,  # noqa: ANN401 - as in _arrive
-        ends: dict[bool, bool],
-    ) -> Iterator[Notice]:
+    def _accept(self, event: Event, ends: dict[bool, bool]) -> Iterator[Notice]:
         """Accept an event; `ends` says if it is its key's last of the step, and the last of all."""
         key = None if self.stream.key is None else event[self.stream.key]
         time = None if self.stream.time is None else event[self.stream.time]
@@ -262,17 +265,15 @@ class BruteForce:
         if time is not None and series.seq and time < series.time:
             self.refused.append((event, "late"))
             return
-        moment = None
         if time is not None:
-            moment = max(time, mark)
-            yield from self._let_pass(key, moment)
+            yield from self._let_pass(key, time)
         values = tuple(float(event[name]) for name in self.stream.attributes)
         before = series.values if series.in_sight else None
         series.seq, series.time, series.values, series.in_sight = series.seq + 1, time, values, True
         weight = 1 if self.stream.weight is None else int(event[self.stream.weight])
         self._take_in(key, values)
         for standing in list(self._queries.values()):
-            if not standing.paused and standing.sees(moment):
+            if not standing.paused and standing.sees(time):
                 yield from self._answer(standing, key, series, before, weight)
                 query = standing.query
                 if isinstance(query, Quantile) and ends[feed_of(query).keyed]:
@@ -363,19 +364,24 @@ class BruteForce:
         """Return how much weight a threshold query has seen."""
         return self._queries[query_id].weight_seen
 
-    def _end_of_step(self, *, silent: bool = True) -> Iterator[Notice]:
-        if self._newest is None:
+    def _end_of_step(
+        self,
+        now: Any,  # noqa: ANN401 - a number, or None where time is not known yet
+        *,
+        silent: bool = True,
+    ) -> Iterator[Notice]:
+        if now is None:
             return
         homes = [each.query.key for each in self._queries.values() if each.query.key is not None]
         for key in list(dict.fromkeys([*self._series, *homes])):
-            yield from self._let_pass(key, self._now(), expiring=silent)
+            yield from self._let_pass(key, now, expiring=silent)
         if self.stream.key is None:
-            yield from self._let_pass(None, self._now(), expiring=silent)
+            yield from self._let_pass(None, now, expiring=silent)
             return
         ending = [
             standing
             for standing in self._queries.values()
-            if standing.query.key is None and not standing.sees(self._now())
+            if standing.query.key is None and not standing.sees(now)
         ]
         for standing in sorted(ending, key=lambda standing: standing.end):
             yield self._end(standing, None)

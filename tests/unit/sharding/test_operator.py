@@ -288,8 +288,8 @@ def test_state_of_another_job_is_refused(job, words):
 def test_state_of_another_layout_is_refused(monkeypatch):
     shard = OneShard()
     shard.run(rows=[("IBM", 1, 1.0, "x")])
-    monkeypatch.setattr(durable, "LAYOUT", 4)
-    with pytest.raises(SnapshotError, match="layout 3"):
+    monkeypatch.setattr(durable, "LAYOUT", durable.LAYOUT + 1)
+    with pytest.raises(SnapshotError, match=f"layout {durable.LAYOUT - 1}"):
         shard.run()
 
 
