@@ -237,6 +237,18 @@ def answer_cell(
 
 
 @part
+def may_have_left(views: Views, i: int, window: int, value: float) -> bool:
+    """Tell whether a value that was told once is perhaps no longer in the window.
+
+    All tuples of a window's summary are rows of it. A value that is no tuple may still be a row.
+    """
+    if views.n[i] < window or window == 0:
+        return False
+    at = first_not_below(views.values, views.begin[i], views.end[i], value)
+    return bool(at == views.end[i] or views.values[at] != value)
+
+
+@part
 def tell(
     members: Members, m: int, place: int, value: float, ranks: tuple[int, int], out: Told, k: int
 ) -> None:
@@ -277,7 +289,7 @@ def tell_each(
 def tell_all(
     found: CellTable, cell: int, i: int, flags: Bytes, ranks: tuple[int, int], out: Told, k: int
 ) -> int:
-    """Tell the queries of a cell its value, those that know it excepted."""
+    """Tell the queries of a cell its new value, those that know it excepted."""
     members = found.members
     value = found.cells.value[cell]
     m = found.cells.first[cell]
@@ -287,6 +299,45 @@ def tell_all(
             tell(members, m, i, value, ranks, out, k)
             k += 1
         m = members.after[m]
+    return k
+
+
+@part
+def tell_others(
+    found: CellTable, cell: int, views: Views, i: int, flags: Bytes, error: float, window: int,
+    ranks: tuple[int, int], out: Told, k: int,
+) -> int:  # fmt: skip
+    """Tell the queries that do not know the value of their cell, which stays, what they need.
+
+    One that knows another value keeps it as long as it does. The others are told the cell's value,
+    or the nearest one if that may have left the window: nobody is told a value that is not there,
+    and those who know it keep it, whoever joins them. The cell is looked at again as soon as one of
+    its values may be wrong. Return how many answers there are then.
+    """
+    cells, members = found.cells, found.members
+    code, value = cells.code[cell], cells.value[cell]
+    offer, first, last, offer_due = value, ranks[0], ranks[1], cells.due[cell]
+    if may_have_left(views, i, window, value):
+        _, offer, first, last, offer_due = answer_cell(views, i, code, error, window, np.nan)
+    apart = 0
+    other, does, other_due = np.nan, False, offer_due  # queries that joined together know the same
+    m = cells.first[cell]
+    while m != NONE:
+        told = members.told[m]
+        if told != value and flags[members.slot[m]] & LIVE_MASK == LIVE:
+            if not math.isnan(told) and told != other:
+                answered, other, _, _, other_due = answer_cell(views, i, code, error, window, told)
+                does, other = answered and other == told, told
+            if does and told == other:
+                cells.due[cell] = min(cells.due[cell], other_due)
+                apart = 1
+            else:
+                tell(members, m, i, offer, (first, last), out, k)
+                k += 1
+                cells.due[cell] = min(cells.due[cell], offer_due)
+                apart = 1 if offer != value else apart
+        m = members.after[m]
+    cells.apart[cell] = apart
     return k
 
 
@@ -358,8 +409,13 @@ def look_at_lanes(
                 if answered:
                     cells.value[cell] = value
                     cells.due[cell] = due
-                    if cells.fresh[cell] or value != before:
+                    if value != before:
                         k = tell_all(found, cell, i, flags, (first, last), out, k)
+                        cells.apart[cell] = 0
+                    elif cells.fresh[cell] or cells.apart[cell]:
+                        k = tell_others(
+                            found, cell, views, i, flags, error, window, (first, last), out, k
+                        )
                 else:
                     cells.value[cell] = np.nan
                     cells.due[cell] = seen + 1
