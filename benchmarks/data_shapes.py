@@ -213,9 +213,9 @@ def run(scale: Scale) -> Findings:
             "Events with equal values come with uniform queries, and the other layouts of queries"
             " (of quantiles: of their ranks) with events that are where the queries are. Where the"
             " data tells more or less, the uniform queries beside it are as much wider or narrower,"
-            " so that both tell about as much. What quantiles tell can't be made alike: uniform data"
-            " mostly tells more, and the row with all queries paused says how much of its time that"
-            " takes. By so much the ratios of quantiles are too low.",
+            " so that both tell about as much. What quantiles tell can't be made alike, and uniform"
+            " data mostly tells more. The row with all queries paused, which tells nothing, shows"
+            " how much of the ratios that may account for.",
         )
     )
     return findings
