@@ -17,6 +17,7 @@ from benchmarks import (
     border_figures,
     cei_figures,
     cold_start,
+    data_shapes,
     live_changes,
     quantile_engine,
     quantile_figures,
@@ -51,6 +52,7 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         quantile_figures,
         quantile_summary,
         quantile_engine,
+        data_shapes,
     )
 }
 ALL_CORES = {

@@ -125,6 +125,118 @@ def test_queries_come_and_go_and_the_engine_restarts():
             assert answer.n == end
 
 
+class Windows:
+    """An engine with one window, queries that come, pause and resume, and the rows so far.
+
+    All values are distinct, so that one that has left the window is seen to have left it.
+    """
+
+    phis = (1.0, 0.999, 0.5, 0.01, 0.0005)
+
+    def __init__(self, rng, *, window, epsilon, by_key):
+        self.rng, self.window, self.epsilon, self.by_key = rng, window, epsilon, by_key
+        self.engine = eq.Engine(eq.Stream("s", key="k", attributes=["x"]))
+        self.asked, self.paused, self.told = [], [], {}
+        self.values, self.keys = np.empty(0), np.empty(0, "U1")
+
+    def lanes(self):
+        """Return the rows so far by key, or of None."""
+        if not self.by_key:
+            return {None: self.values}
+        return {key: self.values[self.keys == key] for key in np.unique(self.keys).tolist()}
+
+    def register(self, coarser=1.0):
+        """Register a query; its answers at once are as good as those that it is told."""
+        name = f"q{len(self.asked)}"
+        phi = self.rng.choice([*self.phis, self.rng.uniform(0.001, 1)])
+        query = {"id": name, "phi": phi, "epsilon": coarser * self.epsilon, "last": self.window}
+        self.asked.append({**query, "by_key": self.by_key})
+        self.engine.register_table(pa.Table.from_pylist(self.asked[-1:]), kind="quantile")
+        for key, rows in self.lanes().items():
+            if rows.size:
+                self.check(self.engine.answer(name, key=key).value, self.asked[-1], rows)
+
+    def check(self, value, query, rows):
+        """Assert that a value is in the window, at a rank that does."""
+        inside = np.sort(rows[-self.window :])
+        assert value in inside
+        rank, target = int(np.searchsorted(inside, value)) + 1, query["phi"] * inside.size
+        near_enough = abs(rank - target) < query["epsilon"] * inside.size
+        assert near_enough or rank == math.ceil(target - 1e-9)
+
+    def pause_and_resume(self):
+        if self.paused:
+            self.engine.resume(self.paused)
+        self.paused = [f"q{i}" for i in self.rng.choice(len(self.asked), 3)]
+        self.engine.pause(self.paused)
+
+    def feed(self, values, keys):
+        notices = self.engine.process(pa.table({"k": keys, "x": values}))
+        self.values, self.keys = np.append(self.values, values), np.append(self.keys, keys)
+        lanes = {key: rows for key, rows in self.lanes().items() if key is None or key in keys}
+        by_name = {query["id"]: query for query in self.asked}
+        for notice in notices.to_pylist():
+            rows = lanes[notice["key"] if self.by_key else None]
+            self.check(notice["value"], by_name[notice["query_id"]], rows)
+        live = [query for query in self.asked if query["id"] not in self.paused]
+        assert_true_quantiles(notices, pa.Table.from_pylist(live), lanes, self.told)
+
+
+@pytest.mark.parametrize("by_key", [False, True], ids=["all keys", "by key"])
+@pytest.mark.parametrize(("window", "epsilon"), [(60, 0.02), (700, 0.01), (3_000, 0.1)])
+def test_what_is_told_is_in_the_window(window, epsilon, by_key):
+    rng = np.random.default_rng(window)
+    windows = Windows(rng, window=window, epsilon=epsilon, by_key=by_key)
+    windows.register()
+    for size in rng.choice([1, 7, window // 20, window // 3], 120).tolist():
+        if rng.random() < 0.6:
+            windows.register(rng.choice([1, 1.5, 4]))
+        if rng.random() < 0.2:
+            windows.pause_and_resume()
+        windows.feed(rng.normal(size=size), rng.choice(["a", "b"], size))
+    assert windows.values.size > 3 * window
+
+
+@pytest.mark.parametrize("last", [None, 700, 3_000])
+def test_who_joins_changes_nothing_for_the_others(last):
+    rng = np.random.default_rng(4)
+    stream = eq.Stream("s", attributes=["x"])
+    alone, joined = eq.Engine(stream), eq.Engine(stream)
+    ranks = np.linspace(0.01, 1, 40)
+    for engine in (alone, joined):
+        engine.register(eq.Quantile("q", "x", phi=ranks.tolist(), epsilon=0.05, last=last))
+    told = 0
+    for step in range(150):
+        phi = float(rng.choice(ranks))
+        joined.register(eq.Quantile(f"late {step}", "x", phi=phi, epsilon=0.05, last=last))
+        rows = pa.table({"x": rng.normal(size=int(rng.choice([7, 100, 300]))) + step / 150})
+        expected = alone.process(rows).drop_columns("query_id").to_pylist()
+        notices = joined.process(rows)
+        ours = pc.starts_with(notices["query_id"].cast(pa.string()), "q[")
+        assert notices.filter(ours).drop_columns("query_id").to_pylist() == expected
+        told += len(expected)
+    assert told > 2 * ranks.size
+
+
+def test_a_restart_does_not_show_in_what_late_queries_are_told():
+    rng = np.random.default_rng(6)
+    stream = eq.Stream("s", attributes=["x"])
+    engine, restarted = eq.Engine(stream), eq.Engine(stream)
+    told = 0
+    for step in range(150):
+        phi, epsilon = float(rng.choice([0.3, 0.31, 1.0])), float(rng.choice([0.04, 0.2]))
+        rows = pa.table({"x": rng.normal(size=int(rng.choice([7, 100, 300])))})
+        for each in (engine, restarted):
+            each.register(eq.Quantile(f"q{step}", "x", phi=phi, epsilon=epsilon, last=700))
+        snapshot = restarted.snapshot()
+        restarted = eq.Engine(stream)
+        restarted.restore(snapshot)
+        notices = engine.process(rows)
+        assert restarted.process(rows).equals(notices)
+        told += notices.num_rows
+    assert told > 200
+
+
 def test_a_finer_query_is_raised_and_says_so():
     engine = eq.Engine(eq.Stream("s", attributes=["x"]))
     engine.register(eq.Quantile("first", "x", phi=0.5, epsilon=0.02))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everquery.index.arrays import LIVE, LIVE_MASK, Array, Bytes, Floats, Int32s, Int64s
-from everquery.index.gk_merge import nearest
+from everquery.index.gk_merge import first_above, nearest
 from everquery.index.jit import kernel, part
 from everquery.index.rank_cells import NONE, CellTable, Members, ends_of
 
@@ -61,6 +61,19 @@ def ranks_of_cell(code: int, error: float, n: int) -> tuple[float, float]:
 
 
 @part
+def first_not_below(values: Floats, begin: int, end: int, value: float) -> int:
+    """Return the first place in a sorted run that holds `value` or more."""
+    low, high = begin, end
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
 def surely(
     values: Floats, r_minus: Int64s, r_plus: Int64s, begin: int, end: int, value: float, n: int
 ) -> tuple[int, int, int, int]:
@@ -69,19 +82,14 @@ def surely(
     Equal values stand in a row: the first one's rank is at most the first number, and the last
     one's at least the second. All of them that the summary knows are from the third number to the
     fourth. A value that is not among the rows any more has the rank that it would have.
+
+    Both ends of the equal values are searched for: a walk from one to the other took 80 times as
+    long where all values are equal.
     """
-    low, high = begin, end
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    first = low
-    while low < end and values[low] == value:
-        low += 1
-    if low > first:
-        last = low - 1
+    first = first_not_below(values, begin, end, value)
+    after = first_above(values, first, end, value)
+    if after > first:
+        last = after - 1
         return r_plus[first], r_minus[last], r_minus[first], r_plus[last]
     above = r_plus[first] if first < end else n + 1
     below = r_minus[first - 1] + 1 if first > begin else 1
@@ -229,6 +237,18 @@ def answer_cell(
 
 
 @part
+def may_have_left(views: Views, i: int, window: int, value: float) -> bool:
+    """Tell whether a value that was told once is perhaps no longer in the window.
+
+    All tuples of a window's summary are rows of it. A value that is no tuple may still be a row.
+    """
+    if views.n[i] < window or window == 0:
+        return False
+    at = first_not_below(views.values, views.begin[i], views.end[i], value)
+    return bool(at == views.end[i] or views.values[at] != value)
+
+
+@part
 def tell(
     members: Members, m: int, place: int, value: float, ranks: tuple[int, int], out: Told, k: int
 ) -> None:
@@ -269,7 +289,7 @@ def tell_each(
 def tell_all(
     found: CellTable, cell: int, i: int, flags: Bytes, ranks: tuple[int, int], out: Told, k: int
 ) -> int:
-    """Tell the queries of a cell its value, those that know it excepted."""
+    """Tell the queries of a cell its new value, those that know it excepted."""
     members = found.members
     value = found.cells.value[cell]
     m = found.cells.first[cell]
@@ -279,6 +299,45 @@ def tell_all(
             tell(members, m, i, value, ranks, out, k)
             k += 1
         m = members.after[m]
+    return k
+
+
+@part
+def tell_others(
+    found: CellTable, cell: int, views: Views, i: int, flags: Bytes, error: float, window: int,
+    ranks: tuple[int, int], out: Told, k: int,
+) -> int:  # fmt: skip
+    """Tell the queries that do not know the value of their cell, which stays, what they need.
+
+    One that knows another value keeps it as long as it does. The others are told the cell's value,
+    or the nearest one if that may have left the window: nobody is told a value that is not there,
+    and those who know it keep it, whoever joins them. The cell is looked at again as soon as one of
+    its values may be wrong. Return how many answers there are then.
+    """
+    cells, members = found.cells, found.members
+    code, value = cells.code[cell], cells.value[cell]
+    offer, first, last, offer_due = value, ranks[0], ranks[1], cells.due[cell]
+    if may_have_left(views, i, window, value):
+        _, offer, first, last, offer_due = answer_cell(views, i, code, error, window, np.nan)
+    apart = 0
+    other, does, other_due = np.nan, False, offer_due  # queries that joined together know the same
+    m = cells.first[cell]
+    while m != NONE:
+        told = members.told[m]
+        if told != value and flags[members.slot[m]] & LIVE_MASK == LIVE:
+            if not math.isnan(told) and told != other:
+                answered, other, _, _, other_due = answer_cell(views, i, code, error, window, told)
+                does, other = answered and other == told, told
+            if does and told == other:
+                cells.due[cell] = min(cells.due[cell], other_due)
+                apart = 1
+            else:
+                tell(members, m, i, offer, (first, last), out, k)
+                k += 1
+                cells.due[cell] = min(cells.due[cell], offer_due)
+                apart = 1 if offer != value else apart
+        m = members.after[m]
+    cells.apart[cell] = apart
     return k
 
 
@@ -350,8 +409,13 @@ def look_at_lanes(
                 if answered:
                     cells.value[cell] = value
                     cells.due[cell] = due
-                    if cells.fresh[cell] or value != before:
+                    if value != before:
                         k = tell_all(found, cell, i, flags, (first, last), out, k)
+                        cells.apart[cell] = 0
+                    elif cells.fresh[cell] or cells.apart[cell]:
+                        k = tell_others(
+                            found, cell, views, i, flags, error, window, (first, last), out, k
+                        )
                 else:
                     cells.value[cell] = np.nan
                     cells.due[cell] = seen + 1

@@ -57,6 +57,8 @@ class Cells(NamedTuple):
         The rows of the lane at which the value may be wrong.
     fresh : uint8
         Whether a query may not have been told the value.
+    apart : uint8
+        Whether a query keeps another value, which does as well.
     members : int32
     after : int32
         The next cell of the lane.
@@ -69,6 +71,7 @@ class Cells(NamedTuple):
     value: Floats
     due: Int64s
     fresh: Bytes
+    apart: Bytes
     members: Int32s
     after: Int32s
     first: Int32s
@@ -122,7 +125,7 @@ class CellTable(NamedTuple):
         floats, flags = np.empty(0), np.empty(0, np.uint8)
         return cls(
             Lanes(ints, longs, longs),
-            Cells(ints, longs, floats, longs, flags, ints, ints, ints),
+            Cells(ints, longs, floats, longs, flags, flags, ints, ints, ints),
             Members(ints, ints, ints, ints, floats),
             np.full(8, NONE, np.int32),
             ints,
@@ -229,6 +232,7 @@ def cell_of(found: CellTable, lane: int, code: int) -> int:
     cells.value[cell] = np.nan
     cells.due[cell] = LOOK_NOW
     cells.fresh[cell] = 0
+    cells.apart[cell] = 0
     cells.members[cell] = 0
     cells.first[cell] = NONE
     cells.after[cell] = found.lanes.first[lane]
@@ -301,6 +305,7 @@ def leave_cells(found: CellTable, member: Int32s) -> None:
         if cells.members[cell] == 0:
             cells.value[cell] = np.nan
             cells.fresh[cell] = 0
+            cells.apart[cell] = 0
         found.lanes.members[cells.lane[cell]] -= 1
 
 
