@@ -352,18 +352,30 @@ class Shard:
         """
         return self.process_parts([decode(batch, self.stream)])
 
-    def process_parts(self, parts: Sequence[Arrivals]) -> pa.Table:
-        """Take in a batch that is decoded already, in parts that arrived in this order."""
+    def process_parts(self, parts: Sequence[Arrivals], order: Int64s | None = None) -> pa.Table:
+        """Take in a batch that is decoded already, in parts that arrived in this order.
+
+        Parameters
+        ----------
+        order : int64, optional
+            The order in which the rows of all parts, one behind the other, are to be taken.
+        """
         self._number_waiting()  # lives begin before the events
         for arrivals in parts:
             self.keys.check(arrivals.key)
             self.admission.check_time(arrivals.time_type)
             self._check_spans(arrivals.time_type)
             self.set_time_type(arrivals.time_type)
+        first = self.admission.arrived
         arrived = [self._arrive(arrivals) for arrivals in parts]
         if len(arrived) != 1:
             arrived = [join_events([self.admission.no_events(), *arrived])]
-        return self._step(arrived[0])
+        events = arrived[0]
+        if order is not None:
+            rank = np.empty(order.size, np.int64)
+            rank[order] = np.arange(order.size)
+            events = events.take(np.argsort(rank[events.arrived - first]))
+        return self._step(events)
 
     def _check_spans(self, kind: pa.DataType) -> None:
         """Raise if a query's spans can't be told in times of this type."""

@@ -22,6 +22,7 @@ from everquery.sharding.durable import Job
 from everquery.sharding.journal import MemoryCells
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import Packer
+from everquery.sharding.places import OFFSET, SOURCE
 from everquery.sharding.routing import route
 from everquery.state.events import decode
 
@@ -77,11 +78,17 @@ class ShardedRunner:
 
     def process(self, batch: pa.Table) -> pa.Table:
         packed: dict[int, list] = {shard: [] for shard in range(len(self.cells))}
-        # Two source partitions, each read in several batches and packed into several blobs.
-        half = batch.num_rows // 2
+        # Two partitions, each read in several batches and packed into several blobs; the rows come
+        # in any order, but know their places in two sources.
+        n = batch.num_rows
+        half = n // 2
         packer = Packer(self.stream, self.shards, blob_rows=half // 2, wide=self.wide)
         if isinstance(batch, pa.RecordBatch):
             batch = pa.Table.from_batches([batch])
+        number = np.arange(n)
+        batch = batch.append_column(f"{SOURCE}0", pa.array(number // (half + 1)))
+        batch = batch.append_column(OFFSET, pa.array(number % (half + 1)))
+        batch = batch.take(pa.array(np.random.default_rng(self.batches).permutation(n)))
         for partition, part in enumerate((batch.slice(0, half), batch.slice(half))):
             batches = part.to_batches(1 + half // 3)
             for number, shard, blob in packer.pack(batches):

@@ -57,13 +57,22 @@ class JobFolder:
         pq.write_table(events, hidden)
         hidden.rename(self.events / f"{number:05}.parquet")
 
+    def write_together(self, number: int, parts: list[pa.Table]) -> None:
+        """Add a folder of files of events, at once."""
+        hidden = self.root / f".{number:05}"
+        hidden.mkdir()
+        for i, events in enumerate(parts):
+            pq.write_table(events, hidden / f"{i} of {len(parts)}+%20.parquet")
+        hidden.rename(self.events / f"{number:05}")
+
 
 def start(spark, folder: JobFolder, stream: eq.Stream, schema: pa.Schema, *, files=1, **options):
     """Start a job, or go on with it; every batch has `files` files at most."""
     registry = options.pop("registry", folder.registry)
     trigger = options.pop("trigger", {"processingTime": "0 seconds"})
     source = spark.readStream.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True))
-    events = source.option("maxFilesPerTrigger", files).parquet(str(folder.events))
+    source = source.option("maxFilesPerTrigger", files).option("recursiveFileLookup", True)
+    events = source.parquet(str(folder.events))
     writer = watch(events, stream, registry=registry, **options).writeStream.format("parquet")
     writer = writer.option("checkpointLocation", str(folder.checkpoint)).trigger(**trigger)
     return writer.start(str(folder.notices))
@@ -185,9 +194,8 @@ def expected(
 
 
 def _events(files: list[Path]) -> pa.Table | None:
-    """Return the events of files in the order in which Spark reads them: the largest first."""
-    largest_first = sorted(files, key=lambda file: -file.stat().st_size)
-    return pa.concat_tables(map(pq.read_table, largest_first)) if files else None
+    """Return the events of files by name, which is not the order in which Spark reads them."""
+    return pa.concat_tables(map(pq.read_table, sorted(files))) if files else None
 
 
 def _no_events(folder: JobFolder) -> pa.Table:

@@ -16,6 +16,7 @@ from everquery.registry.readers import LogRow
 from everquery.sharding.durable import DurableShard, Job, LogPart
 from everquery.sharding.journal import Cells
 from everquery.sharding.packing import unpack
+from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import Quarantine
 from everquery.sharding.routing import across_keys, queries_of, without, wrong_keys
 
@@ -27,7 +28,7 @@ class Input:
     Attributes
     ----------
     log : the parts of the registry's log, in any order
-    events : pairs of a place in the batch, which sorts, and a packed blob; in any order
+    events : pairs of where a blob was packed, which sorts, and the blob; in any order
     """
 
     log: Sequence[LogRow]
@@ -166,20 +167,25 @@ class _Batch:
     def _work(self, here: DurableShard) -> tuple[pa.Table, pa.Table | None, list[LogPart]]:
         log = self._apply(here)
         self._lap("changes")
-        parts = [
-            unpack(blob, self.job.stream, self.job.time_type)
-            for _, blob in sorted(self.given.events, key=lambda pair: pair[0])
+        blobs = [
+            (packed, unpack(blob, self.job.stream, self.job.time_type))
+            for packed, blob in self.given.events
         ]
+        # By source first: a source may number its partitions otherwise when a batch is done again.
+        blobs.sort(key=lambda pair: (first_source(pair[1].metadata), pair[0]))
+        parts = [part for _, part in blobs]
+        order = order_of([(part.metadata, len(part.arrivals), part.offset) for part in parts])
         self._lap("unpack")
         first = here.shard.admission.arrived
-        notices = here.shard.process_parts([arrivals for arrivals, _ in parts])
+        notices = here.shard.process_parts([part.arrivals for part in parts], order)
         if here.shard.ended:  # by themselves: the registry does not know, but the state must
             ended = Deregister(pa.array(sorted(here.shard.ended), pa.string()))
             log += [(name, data) for name, _, data in encode_change(ended, self.job.stream)]
             here.shard.ended.clear()
         carried = None
         if here.shard.accepted is not None:
-            here.carried.arrive(first, [part for _, part in parts if part.num_columns])
+            columns = [part.carried for part in parts if part.carried.num_columns]
+            here.carried.arrive(first, columns)
             letters = here.shard.dead_letters.table()
             self._letters_carried = here.carried.of_arrivals(np.asarray(letters["position"]))
             held = here.shard.admission.held

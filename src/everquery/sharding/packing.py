@@ -11,21 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.ipc
 
 from everquery.index.arrays import Array, Int32s, Int64s
 from everquery.index.jit import kernel
+from everquery.sharding.places import Places, places_of
 from everquery.sharding.routing import shards_of
 from everquery.sharding.wire import table_bytes, table_of_bytes
 from everquery.state.events import FINE, Arrivals, decode
 from everquery.stream import Stream
 
 _CARRIED = "carried."
-
-# Columns that tell the place of an event in its source: a partition, and a number therein.
-SOURCE, OFFSET = "everquery source", "everquery offset"
-
-Place = tuple[int, int]
 
 BLOB_ROWS = 1 << 18  # ten megabytes or so
 
@@ -60,15 +55,14 @@ class Packer:
         Columns that are carried along, whatever they hold.
     blob_rows : int
         Events that are packed together.
-    placed : bool
-        Whether batches have the columns `SOURCE` and `OFFSET`; blobs then know their place.
+
+    Batches may have the columns of `everquery.sharding.places`; blobs then know their places.
     """
 
     stream: Stream
     shards: int
     carried: tuple[str, ...] = ()
     blob_rows: int = BLOB_ROWS
-    placed: bool = False
     wide: int = 0
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
@@ -78,20 +72,20 @@ class Packer:
         has come.
         """
         for number, table in enumerate(_joined(batches, self.blob_rows)):
-            carried = table.select(list(self.carried))
-            if self.placed:
-                first = {name: str(table[name][0].as_py() or 0) for name in (SOURCE, OFFSET)}
-                carried = carried.replace_schema_metadata(first)
-            for shard, blob in self._split(decode(table, self.stream), carried):
+            carried = table.select(list(self.carried)).replace_schema_metadata(None)
+            arrivals = decode(table, self.stream)
+            for shard, blob in self._split(arrivals, carried, places_of(table)):
                 yield number, shard, blob
 
-    def _split(self, arrivals: Arrivals, carried: pa.Table) -> Iterator[tuple[int, bytes]]:
-        """Yield shard and blob; the metadata of what is carried goes into each."""
+    def _split(
+        self, arrivals: Arrivals, carried: pa.Table, places: Places | None
+    ) -> Iterator[tuple[int, bytes]]:
+        """Yield shard and blob."""
         timed = self.stream.time is not None
         if timed:
             arrivals = _with_ends_of_time(arrivals)
         if arrivals.key is None:
-            yield 0, _blob(arrivals, np.arange(len(arrivals)), None, carried)
+            yield 0, _blob(arrivals, np.arange(len(arrivals)), None, carried, places)
             return
         key = arrivals.key
         if not pa.types.is_dictionary(key.type):
@@ -101,9 +95,9 @@ class Packer:
             rows = order[start[shard] : start[shard + 1]]
             if rows.size or timed:
                 here = _keys_of_shard(key, np.flatnonzero(of_key == shard), rows)
-                yield shard, _blob(arrivals, rows, here, carried)
+                yield shard, _blob(arrivals, rows, here, carried, places)
         if self.wide:
-            blob = _blob(arrivals, np.arange(len(arrivals)), key, carried)
+            blob = _blob(arrivals, np.arange(len(arrivals)), key, carried, places)
             for shard in range(self.shards, self.shards + self.wide):
                 yield shard, blob
 
@@ -156,7 +150,11 @@ def _keys_of_shard(key: pa.DictionaryArray, here: Int64s, rows: Int64s) -> pa.Di
 
 
 def _blob(
-    arrivals: Arrivals, rows: Int64s, key: pa.DictionaryArray | None, carried: pa.Table
+    arrivals: Arrivals,
+    rows: Int64s,
+    key: pa.DictionaryArray | None,
+    carried: pa.Table,
+    places: Places | None,
 ) -> bytes:
     columns: dict[str, pa.Array] = {}
     if key is not None:
@@ -175,22 +173,37 @@ def _blob(
         picked = carried.take(pa.array(rows))
         for name, column in zip(picked.column_names, picked.columns, strict=True):
             columns[_CARRIED + name] = column
-    known = dict(carried.schema.metadata or {})
+    known: dict[bytes, bytes] = {}
+    if places is not None:
+        here = places.take(rows)
+        known |= here.metadata()
+        if here.offset is not None:
+            columns["offset"] = pa.array(here.offset)
     if arrivals.newest is not None:
         known[b"newest"] = repr(arrivals.newest).encode()
         known[b"oldest"] = repr(arrivals.oldest).encode()
     return table_bytes(pa.table(columns).replace_schema_metadata(known))
 
 
-def place_of(blob: bytes) -> Place:
-    """Return the place of a blob's first event in its source; zeros where blobs have none."""
-    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-        known = reader.schema.metadata or {}
-    return int(known.get(SOURCE.encode(), 0)), int(known.get(OFFSET.encode(), 0))
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """The events of a blob.
+
+    Attributes
+    ----------
+    arrivals : Arrivals
+    carried : the columns that are carried along
+    metadata, offset : what `everquery.sharding.places` knows of their places
+    """
+
+    arrivals: Arrivals
+    carried: pa.Table
+    metadata: dict[bytes, bytes]
+    offset: Int64s | None
 
 
-def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> tuple[Arrivals, pa.Table]:
-    """Return the events of a blob, and the columns that are carried along."""
+def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> Unpacked:
+    """Return the events of a blob."""
     table = table_of_bytes(blob)
     n = table.num_rows
     columns = {
@@ -224,4 +237,4 @@ def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> tuple[Arrival
         for name, column in columns.items()
         if name.startswith(_CARRIED)
     }
-    return arrivals, pa.table(carried)
+    return Unpacked(arrivals, pa.table(carried), metadata, array("offset"))

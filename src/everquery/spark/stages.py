@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from everquery.registry.readers import LogRow
 from everquery.sharding.durable import Job, check_cells
 from everquery.sharding.operator import Input, Output, run_batch
-from everquery.sharding.packing import SOURCE, Packer, place_of
+from everquery.sharding.packing import Packer
 from everquery.sharding.routing import route
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
 from everquery.sharding.wire import table_bytes, table_of_bytes
@@ -99,10 +99,7 @@ class PackEvents:
         task = TaskContext.get()
         partition = 0 if task is None else task.partitionId()
         carried = tuple(self.job.carried.names)
-        placed = SOURCE in self.names
-        packer = Packer(
-            self.job.stream, self.job.shards, carried, placed=placed, wide=self.job.wide
-        )
+        packer = Packer(self.job.stream, self.job.shards, carried, wide=self.job.wide)
         named = (pa.RecordBatch.from_arrays(batch.columns, self.names) for batch in batches)
         seen = set()
         for number, shard, blob in packer.pack(named):
@@ -168,8 +165,7 @@ class RunShards(StatefulProcessor):
             if row.lane == LOG:
                 log.append(LogRow(row.first, row.second, row.named, row.operation, row.payload))
             elif row.payload:
-                place = (*place_of(row.payload), row.first, row.second)
-                events.append((place, row.payload))
+                events.append(((row.first, row.second), row.payload))
         if log or events:
             output = run_batch(self._job, shard, Input(log, events), self._cells)
             yield from self._rows(shard, output)

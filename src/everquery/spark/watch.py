@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
@@ -15,7 +17,7 @@ from everquery.kinds import KINDS
 from everquery.notices import notice_schema
 from everquery.registry.follower import absolute_url
 from everquery.sharding.durable import Job
-from everquery.sharding.packing import OFFSET, SOURCE
+from everquery.sharding.places import OFFSET, PATH, SOURCE
 from everquery.sharding.telling import plain_schema
 from everquery.spark.partitions import MOST_SHARDS, shard_codes
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
@@ -47,6 +49,7 @@ def watch(
     dead_letters: bool = False,
     max_queries_a_batch: int = MAX_QUERIES,
     place: Sequence[str] = (),
+    file_order: Literal["name", "time"] = "name",
     wide_shards: int = 1,
 ) -> DataFrame:
     """Return the notices of a registry's standing queries over a streaming DataFrame.
@@ -70,10 +73,14 @@ def watch(
         Changes that name more wait for the next batch, so that events are not held up.
     place : sequence of str
         Columns that tell where an event stands in its source: what names its partition, and last
-        its number there, such as ``["topic", "partition", "offset"]``. Within a batch, events of
-        different partitions are taken in this order; without, in that of Spark's partitions. A
-        source that may number those otherwise when a batch is done again, as Kafka's does, needs
-        it. `everquery.spark.kafka` has the columns, and they are taken without being named.
+        its number there, such as ``["topic", "partition", "offset"]``. The events of a batch are
+        taken in this order, or by time and then in this order if the stream has a time. Files
+        that Spark reads, and `everquery.spark.kafka`, tell the place by themselves. Any other
+        source is taken in the order of Spark's partitions, which may be another one when a batch
+        is done again.
+    file_order : {"name", "time"}
+        How the files of a batch follow each other, if Spark reads files: by their path, as
+        ``everquery run`` takes them, or by their time of change, as Spark puts them into batches.
     wide_shards : int
         How many further shards see the events of all keys, for queries that look at all of them
         together, such as thresholds without key. Without such queries 0 saves sending all events
@@ -113,7 +120,7 @@ def watch(
     plain = plain_schema(notices, carried)
     codes = shard_codes(job.units)
     columns = {name: functions.col(quoted(name)) for name in (*stream.columns(), *carry)}
-    columns |= _placed(df, place)
+    columns |= _placed(df, place, file_order)
     # By numbers: mapInArrow can't handle names with dots or backticks.
     numbered = [column.alias(f"c{i}") for i, column in enumerate(columns.values())]
     events = df.select(*numbered).mapInArrow(PackEvents(job, codes, list(columns)), PACKED)
@@ -157,22 +164,52 @@ def _carried(df: DataFrame, carry: Sequence[str], notices: pa.Schema) -> pa.Sche
     return to_arrow_schema(kept, timezone="UTC")
 
 
-def _placed(df: DataFrame, place: Sequence[str]) -> dict[str, Column]:
-    """Return the columns `SOURCE` and `OFFSET`, or none."""
+def _placed(df: DataFrame, place: Sequence[str], file_order: str) -> dict[str, Column]:
+    """Return the columns of `everquery.sharding.places`, or none."""
+    if file_order not in ("name", "time"):
+        raise SparkError(f"file_order is {file_order!r}; it takes 'name' or 'time'")
     if isinstance(place, str):
         raise SparkError(f"place is the string {place!r}; give a list of names")
     if not place and set(KAFKA_PLACE) <= set(df.columns):
         place = KAFKA_PLACE
     if not place:
-        return {}
+        return _place_in_files(df, file_order)
     for name in place:
         if name not in df.columns:
             raise SparkError(f"place names column {name!r}, and the DataFrame has no such column")
     if not isinstance(df.schema[place[-1]].dataType, WHOLE):
         raise SparkError(f"place ends with column {place[-1]!r}, which holds no integers")
-    *source, offset = (functions.col(quoted(name)) for name in place)
-    hashed = functions.xxhash64(*source) if source else functions.lit(0).cast("bigint")
-    return {SOURCE: hashed, OFFSET: offset.cast("bigint")}
+    *source, offset = place
+    named = {f"{SOURCE}{i}": _sortable(df, name) for i, name in enumerate(source)}
+    return {**named, OFFSET: functions.col(quoted(offset)).cast("bigint")}
+
+
+def _sortable(df: DataFrame, name: str) -> Column:
+    """Return a column as integers or strings, which sort in Python as they do in Spark."""
+    column = functions.col(quoted(name))
+    return column if isinstance(df.schema[name].dataType, WHOLE) else column.cast("string")
+
+
+def _place_in_files(df: DataFrame, file_order: str) -> dict[str, Column]:
+    """Return what names the part of a file that a row is of; nothing for other sources.
+
+    Within it, rows come in order: their numbers need not be asked for, which takes Spark longer
+    than all of this.
+    """
+    if "_metadata" in df.columns:  # one of the user's own
+        return {}
+    try:
+        kind = df.select("_metadata").schema["_metadata"].dataType
+    except AnalysisException:
+        return {}
+    wanted = ("file_modification_time", "file_path", "file_block_start")
+    if not isinstance(kind, StructType) or not set(wanted) <= set(kind.names):
+        return {}
+    changed, path, start = (functions.col(f"_metadata.{name}") for name in wanted)
+    columns = {f"{PATH}1": path, f"{SOURCE}2": start}
+    if file_order == "time":
+        columns = {f"{SOURCE}0": functions.unix_micros(changed), **columns}
+    return columns
 
 
 def _number(name: str, given: int, least: int) -> int:

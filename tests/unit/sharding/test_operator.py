@@ -20,7 +20,8 @@ from everquery.sharding import durable
 from everquery.sharding.durable import Job, forget_live
 from everquery.sharding.journal import PIECE, Contents, Journal, MemoryCells
 from everquery.sharding.operator import Input, run_batch
-from everquery.sharding.packing import Packer, place_of
+from everquery.sharding.packing import Packer, unpack
+from everquery.sharding.places import order_of
 from everquery.sharding.telling import plain_letters, plain_schema
 from everquery.state import dead_letters
 
@@ -447,25 +448,50 @@ def test_refused_events_keep_their_columns_and_get_ids(monkeypatch):
     assert len({*told["notice_id"].to_pylist(), *other["notice_id"].to_pylist()}) == 12
 
 
-def test_blobs_with_a_place_are_taken_in_its_order():
+@pytest.mark.parametrize("seed", range(5))
+def test_events_are_taken_by_their_places_wherever_they_were_packed_12(seed):
     stream = eq.Stream("ticks", attributes=["price"])
-    packer = Packer(stream, 1, placed=True)
-    batches = {
-        name: pa.table({"price": [price], "everquery source": [source], "everquery offset": [7]})
-        for name, price, source in (("a", 1.0, 5), ("b", 2.0, -5))
-    }
-    blobs = {name: next(packer.pack(table.to_batches()))[2] for name, table in batches.items()}
-    assert {name: place_of(blob) for name, blob in blobs.items()} == {"a": (5, 7), "b": (-5, 7)}
+    rng = np.random.default_rng(seed)
+    places = [(a, b, c) for a in ("x", "y", None) for b in (-5, 7, 40) for c in range(6)]
+    given = rng.permutation(len(places))
+    packer = Packer(stream, 1, blob_rows=9)
+    events = []
+    for partition, rows in enumerate(np.array_split(given, 4)):
+        table = pa.table(
+            {
+                "price": rows.astype(float),
+                "everquery source 0": [places[row][0] for row in rows],
+                "everquery source 1": [places[row][1] for row in rows],
+                "everquery offset": [places[row][2] for row in rows],
+            }
+        )
+        for number, _, blob in packer.pack(table.to_batches(5)):
+            events.append(((partition, number), blob))
     job = Job(stream, SPECS, 1, pa.null())
-    events = [((*place_of(blob), 0, 0), blob) for blob in blobs.values()]
     log = [
         LogRow(0, 0, count, operation, payload)
-        for operation, count, payload in encode_change(
-            Register((eq.Range("r", {"price": (0, 9)}),)), stream
-        )
+        for operation, count, payload in encode_change(Register((eq.Range("r", {}),)), stream)
     ]
     output = run_batch(job, 0, Input(log, events), MemoryCells())
-    assert output.notices["price"].to_pylist() == [2.0, 1.0]
+    null_first = [36, *range(37, 54), *range(36)]
+    assert output.notices["price"].to_pylist() == null_first
+    assert output.notices["seq"].to_pylist() == list(range(54))
+
+
+def test_files_are_taken_by_name_and_rows_in_them_as_they_were_read_12():
+    stream = eq.Stream("ticks", attributes=["price"])
+    files = ["file:/a%20b/2.csv", "file:/a%20b/1.csv", "file:/a!b/9.csv"]
+    table = pa.table(
+        {
+            "price": np.arange(12.0),
+            "everquery source path 1": np.repeat(files, 4),
+            "everquery source 2": [5, 5, 0, 0] * 3,
+        }
+    )
+    ((_, _, blob),) = Packer(stream, 1).pack(table.to_batches())
+    part = unpack(blob, stream, pa.null())
+    order = order_of([(part.metadata, 12, part.offset)])
+    assert order.tolist() == [6, 7, 4, 5, 2, 3, 0, 1, 10, 11, 8, 9]
 
 
 @pytest.mark.parametrize("in_bulk", [False, True])

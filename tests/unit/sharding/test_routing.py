@@ -123,7 +123,7 @@ def test_wide_shards_get_all_events():
     events = pa.table({**columns, "x": [1.0, 2.0, 3.0, 4.0]})
     blobs = {shard: blob for _, shard, blob in Packer(STREAM, 3, wide=2).pack(events.to_batches())}
     assert blobs[3] == blobs[4]
-    arrivals, _ = unpack(blobs[3], STREAM, pa.int64())
+    arrivals = unpack(blobs[3], STREAM, pa.int64()).arrivals
     assert arrivals.key.to_pylist() == ["a", "b", None, "c"]
     assert arrivals.values.tolist() == [[1.0, 2.0, 3.0, 4.0]]
 
@@ -157,7 +157,8 @@ def test_packed_events_come_back_whole_in_order_and_with_the_times_of_all():
     for number, shard, blob in Packer(STREAM, 3, ("note",), blob_rows=100).pack(
         table.to_batches(40)
     ):
-        parts.setdefault(shard, []).append((number, *unpack(blob, STREAM, pa.int64())))
+        part = unpack(blob, STREAM, pa.int64())
+        parts.setdefault(shard, []).append((number, part.arrivals, part.carried))
     rows = [note for part in parts.values() for _, _, c in part for note in c["note"].to_pylist()]
     assert sorted(rows) == list(range(n))
     good = (
