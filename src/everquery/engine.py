@@ -116,12 +116,18 @@ class Engine:
         self._merger: ThreadPoolExecutor | None = None
         self._merging: tuple[DueMerge, Future[Any]] | None = None
         self._failed_merges = 0
+        self._reported = 0  # queries that ended by themselves, and no longer are in the registry
         self.refresh()
 
     @property
     def stream(self) -> Stream:
         """The stream that the queries are about."""
         return self._stream
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the registry is only read."""
+        return self._read_only
 
     @property
     def key_type(self) -> pa.DataType | None:
@@ -561,7 +567,11 @@ class Engine:
             return self._shard.dead_letters.table()
 
     def stats(self) -> dict[str, Any]:
-        """Return counts of queries by kind, bytes by structure, events, notices, dead letters."""
+        """Return counts of queries by kind, bytes by structure, events, notices, dead letters.
+
+        ``ended`` counts the queries that ended by themselves since this engine was opened: once
+        thresholds that fired, and queries whose ``ttl`` passed.
+        """
         with self._lock:
             shard = self._shard
             shard.settle()
@@ -569,6 +579,7 @@ class Engine:
             return {
                 "queries": {kind: shard.catalog.count(i) for i, kind in enumerate(shard.indexes)},
                 "paused": shard.catalog.paused,
+                "ended": self._reported + len(shard.ended),
                 "keys": len(shard.keys),
                 "bytes": {
                     **{f"{kind} index": index.nbytes() for kind, index in shard.indexes.items()},
@@ -644,6 +655,7 @@ class Engine:
     def _report_ended(self) -> None:
         """Write into the registry that queries have ended by themselves."""
         if self._registry is None:
+            self._reported += len(self._shard.ended)
             self._shard.ended.clear()
         if self._registry is None or self._read_only:
             return
@@ -654,6 +666,7 @@ class Engine:
             except RegistryBehindError:
                 self._catch_up()  # another engine may have been first: then there is nothing to do
                 continue
+            self._reported += len(ended)
             self._shard.ended.clear()
             self._position = end
 

@@ -158,6 +158,8 @@ class EventJob:
             "refused_by_reason": {k: v for k, v in stats["dead_letters_by_reason"].items() if v},
             "unreadable_lines": tally.unreadable,
             "held_back": stats["held"],
+            "ended": stats["ended"],
+            "read_only": self.engine.read_only,
             "seconds": round(tally.seconds, 3),
             "interrupted": self.interrupted,
             "place": self.place,
@@ -184,3 +186,20 @@ class EventJob:
                 yield f"{source.name}: {lines} left out; the first is {source.unreadable.first}"
         if summary["held_back"]:
             yield f"{counted(summary['held_back'], 'event')} held back by the grace, not evaluated"
+        if summary["ended"]:
+            yield _said_of_ended(summary["ended"], read_only=summary["read_only"])
+
+
+def _said_of_ended(count: int, *, read_only: bool) -> str:
+    """Return what to say of queries that ended by themselves."""
+    ended = f"{counted(count, 'query', 'queries')} ended by firing once or by ttl"
+    if read_only:
+        return f"{ended}; the registry, which is only read, still has {_them(count)}"
+    return (
+        f"{ended}, and {'is' if count == 1 else 'are'} gone from the registry: run --read-only"
+        f" leaves {_them(count)} there"
+    )
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
