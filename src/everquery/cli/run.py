@@ -46,7 +46,7 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES...",
-        help="CSV, JSON lines, Parquet or Arrow files; - is standard input; on Spark also folders.",
+        help="CSV, JSON, Parquet or Arrow files; - is standard input; on Spark also folders.",
     ),
 ]
 Form = Annotated[TextFormat, typer.Option("--format", help="What standard input holds.")]
@@ -124,9 +124,7 @@ def run(
         {"--follow": follow, "--checkpoint": checkpoint, "--metrics": metrics},
         runtime=RunEngine.spark,
     )
-    opened = existing_engine(
-        registry, stream, lazy=False, labels=labels, read_only=read_only
-    )
+    opened = existing_engine(registry, stream, lazy=False, labels=labels, read_only=read_only)
     with interruptible() as stop, opened as engine:
         inputs = open_inputs(files, engine, form=form.value, integer_keys=integer_keys, stop=stop)
         job = EventJob(engine, inputs, clock=clock_since_start(), stop=stop)

@@ -32,6 +32,7 @@ from everquery.sources.formats import (
     explained,
     format_of,
 )
+from everquery.sources.json_array import array_as_lines
 from everquery.sources.json_lines import JsonLines
 from everquery.stream import Stream
 
@@ -82,6 +83,8 @@ class EventFile:
         """Yield the events in batches."""
         if self.format == "parquet":
             return self._parquet()
+        if self.format == "json":
+            return self._array()
         return self._arrow() if self.format == "arrow" else self._text()
 
     def _parquet(self) -> Iterator[Piece]:
@@ -109,6 +112,12 @@ class EventFile:
                 batch = batch.select(list(self._stream.columns()))
                 for first in range(0, batch.num_rows, BATCH_ROWS):
                     yield Piece(batch.slice(first, BATCH_ROWS), file.tell())
+
+    def _array(self) -> Iterator[Piece]:
+        reader = TextEvents("jsonl", self._stream, self.unreadable, integer_keys=self._integer_keys)
+        with explained(self._path):
+            for block, share in array_as_lines(self._path):
+                yield Piece(reader.read(block, self.name), round(share * (self.total or 0)))
 
     def _text(self) -> Iterator[Piece]:
         with explained(self._path), self._path.open("rb", buffering=0) as file:

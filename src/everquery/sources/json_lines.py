@@ -127,6 +127,11 @@ class JsonLines:
             reason = "not a JSON object"
         if isinstance(event, dict):
             return event
+        if self._line == 1 and line.lstrip().startswith(b"["):
+            raise UnreadableFileError(
+                f"{where} begins with a JSON array; JSON lines have one object a line. Name the"
+                " file .json if it is one array, or give its elements one a line (jq -c '.[]')"
+            )
         if self._line == 1:
             raise UnreadableFileError(
                 f"{where}: line 1 is {reason}; JSON lines have one object a line"

@@ -27,7 +27,9 @@ def band(shell):
 
 def write_events(path, prices=PRICES):
     rows = [{"symbol": "IBM", "ts": i, "price": price} for i, price in enumerate(prices)]
-    if path.suffix == ".jsonl":
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows, indent=2))
+    elif path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     elif path.suffix == ".csv":
         lines = [f"{row['price']},extra,{row['ts']},IBM\r\n" for row in rows]
@@ -44,7 +46,7 @@ def write_events(path, prices=PRICES):
 EXPECTED = [("band", "enter", 0), ("band", "leave", 1), ("band", "enter", 2), ("cheap", "match", 2)]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet", "arrow"])
 class TestFormats:
     def test_notices_are_those_of_the_engine(self, band, tmp_path, suffix):
         path = write_events(tmp_path / f"e.{suffix}")
@@ -145,6 +147,9 @@ def test_standard_input(band):
     done = everquery(band, "run", "-", input=lines)
     assert done.returncode == 1
     assert "--format csv" in done.stderr
+    done = everquery(band, "run", "-", input='[\n{"symbol": "IBM", "ts": 1, "price": 45}\n]')
+    assert done.returncode == 1
+    assert "standard input begins with a JSON array" in done.stderr
     band("run", "-", "-", code=2)
 
 
@@ -157,6 +162,16 @@ def test_a_byte_order_mark_and_mixed_line_ends(band, tmp_path):
     )
     (tmp_path / "e.jsonl").write_bytes(objects)
     assert band.json("run", "e.jsonl", "--out", "n.jsonl")["events"] == 2
+
+
+def test_an_array_with_other_things_in_it(band, tmp_path):
+    event = {"symbol": "IBM", "ts": 1, "price": 45}
+    (tmp_path / "e.json").write_text(" \ufeff"[1:] + json.dumps([event, 7, event | {"price": 5}]))
+    told = band("run", "e.json").stderr
+    assert "2 events" in told
+    assert "e.json: 1 line left out; the first is line 2: not a JSON object" in told
+    (tmp_path / "e.json").write_text("[]")
+    assert band.json("run", "e.json", "--out", "n.jsonl")["events"] == 0
 
 
 def test_text_that_is_not_utf_8(band, tmp_path):
@@ -178,6 +193,11 @@ def test_text_that_is_not_utf_8(band, tmp_path):
         ("e.parquet", "symbol,ts,price\n", "its content looks like CSV"),
         ("e.jsonl", '{"symbol": \n', "line 1 is not JSON"),
         ("e.jsonl", "", "is empty"),
+        ("e.json", '[{"symbol": "IBM"},', "begins as a JSON array, but is not JSON"),
+        ("e.json", "[\n", "begins as a JSON array, but is not JSON"),
+        ("e.json", "[7]", "line 1 is not a JSON object"),
+        ("e.jsonl", '[{"symbol": "IBM"}]', "its content looks like a JSON array"),
+        ("e.jsonl", "[7]", "its content looks like"),
     ],
 )
 def test_bad_files(band, tmp_path, name, content, reason):
