@@ -219,10 +219,11 @@ class Engine:
             ``id``; ``key`` (optional, null for none); ``<attribute>_lo`` and ``<attribute>_hi`` for
             each attribute (null for no limit); ``closed`` (optional: left, right, both, neither);
             ``owner``, ``labels`` (a JSON object), ``ttl``, ``throttle`` (optional; spans are
-            numbers in the unit of the time column, or durations); ``silent``, ``dwell`` (optional,
-            for borders); ``total``, and ``repeat``, ``count`` (optional; for thresholds). Quantiles
-            have no ranges, but ``attribute``, ``phi``, ``epsilon``, and ``last``, ``by_key``
-            (optional).
+            numbers in the unit of the time column, or durations). For borders, all optional:
+            ``emit`` (``enter``, ``leave`` or ``enter,leave``; null for both), ``silent``,
+            ``dwell``; the flags ``skip_enter`` and ``skip_leave`` say the same as ``emit``. For
+            thresholds ``total``, and ``repeat``, ``count`` (optional). Quantiles have no ranges,
+            but ``attribute``, ``phi``, ``epsilon``, and ``last``, ``by_key`` (optional).
         kind : str
             ``range``, ``border``, ``threshold`` or ``quantile``.
         on_error : {"raise", "skip"}

@@ -229,6 +229,18 @@ class TestLoad:
         assert bad[3]["id"] == "q40"
         assert len(shell.json("query", "list")) == 9_960
 
+    def test_which_crossings_are_told(self, shell, tmp_path):
+        path = tmp_path / "q.csv"
+        path.write_text('id,emit,skip_leave\na,enter,\nb,"enter,leave",true\nc,,\nd,exit,\n')
+        load = ["query", "load", path, "--kind", "border"]
+        told = shell(*load, code=1).stderr
+        assert "row 3 ('d'): emit must be enter, leave or enter,leave, or null for both" in told
+        shell(*load, "--on-error", "skip")
+        listed = shell.json("query", "list")
+        assert [(query["id"], query["emit"]) for query in listed] == [
+            ("a", "enter"), ("b", "enter"), ("c", "enter,leave"),
+        ]  # fmt: skip
+
     def test_the_kind_is_in_a_column_or_given(self, shell, tmp_path):
         path = tmp_path / "q.csv"
         path.write_text("id,kind\na,range\nb,range\n")
