@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -20,8 +21,11 @@ from everquery.cli.options import has_integer_keys
 from everquery.cli.output import counted
 from everquery.cli.this_process import Clock
 from everquery.engine import Engine
+from everquery.errors import InvalidBatchError
 from everquery.sources.files import EventFile, EventPipe, Piece
 from everquery.sources.formats import Format
+from everquery.state.admission import span_in_units
+from everquery.stream import Stream
 
 STDIN = "-"
 
@@ -81,6 +85,27 @@ def open_inputs(
     return inputs
 
 
+def check_spans(stream: Stream, schema: pa.Schema) -> None:
+    """Raise if times have no unit for the stream's spans, and name the command that mends it."""
+    if stream.time is None or schema.get_field_index(stream.time) < 0:
+        return
+    kind = schema.field(stream.time).type
+    if pa.types.is_floating(kind):
+        kind = pa.float64()
+    elif not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+        return  # they are no times at all, or none is known yet
+    for name in ("grace", "expire_after"):
+        try:
+            span_in_units(getattr(stream, name), kind, stream.time)
+        except InvalidBatchError as error:
+            command = f"everquery stream alter {shlex.quote(stream.name)}"
+            option = f"--{name.replace('_', '-')}"
+            raise InvalidBatchError(
+                f"{name} of stream {stream.name!r} does not fit: {error}. Mend it with:"
+                f" {command} {option} NUMBER, in the unit of {stream.time!r} (or {option} none)"
+            ) from None
+
+
 def _pieces(source: Input) -> Generator[Piece, None, None]:
     """Return what a source yields; a file is read ahead, a pipe gives what is there."""
     return ahead(source.pieces()) if isinstance(source, EventFile) else source.pieces()
@@ -117,6 +142,7 @@ class EventJob:
             rows = 0
             with closing(_pieces(source)) as pieces:
                 for piece in pieces:
+                    check_spans(self.engine.stream, piece.batch.schema)
                     notices = self.engine.process(piece.batch)
                     rows += piece.batch.num_rows
                     self._note(source, piece, notices, rows, began)
