@@ -46,6 +46,7 @@ from everquery.registry import Registry
 from everquery.results import Answer, Explanation, Registered
 from everquery.shard import DueMerge, Shard
 from everquery.shard_snapshots import shard_of, snapshot_of
+from everquery.state.dead_letters import Example
 from everquery.state.names import repeated
 from everquery.statements import execute
 from everquery.stream import OWNER_COLUMNS, Stream
@@ -566,6 +567,14 @@ class Engine:
         """Return the latest refused events: position, reason, detail, key, time, attributes."""
         with self._lock:
             return self._shard.dead_letters.table()
+
+    def refused_examples(self) -> dict[str, list[Example]]:
+        """Return the first three refused values of each reason: row, column, value as it was read.
+
+        Rows are counted from 0, over all batches. A snapshot does not hold them.
+        """
+        with self._lock:
+            return self._shard.dead_letters.examples()
 
     def stats(self) -> dict[str, Any]:
         """Return counts of queries by kind, bytes by structure, events, notices, dead letters.

@@ -17,8 +17,9 @@ import typer
 
 from everquery.ahead import ahead
 from everquery.cli.numbers import rate
-from everquery.cli.options import has_integer_keys
+from everquery.cli.options import has_integer_keys, has_text_keys
 from everquery.cli.output import counted
+from everquery.cli.refusals import InputRows, as_records, refusal_lines
 from everquery.cli.this_process import Clock
 from everquery.engine import Engine
 from everquery.errors import InvalidBatchError
@@ -67,8 +68,8 @@ def open_inputs(
     """Return the inputs, each of which has been looked at; ``-`` is standard input."""
     if names.count(STDIN) > 1:
         raise typer.BadParameter("standard input can be read only once", param_hint="FILES")
-    text = STDIN in names or any(Path(name).suffix.lower() == ".csv" for name in names)
-    integers = integer_keys or (text and has_integer_keys(engine))
+    integers = integer_keys or has_integer_keys(engine)
+    texts = not integers and has_text_keys(engine)
     inputs: list[Input] = []
     for name in names:
         if name == STDIN:
@@ -77,11 +78,13 @@ def open_inputs(
                 engine.stream,
                 form=form or "jsonl",
                 integer_keys=integers,
+                text_keys=texts,
                 stop=stop,
             )
             inputs.append(pipe)
         else:
-            inputs.append(EventFile(Path(name), engine.stream, integer_keys=integers))
+            file = EventFile(Path(name), engine.stream, integer_keys=integers, text_keys=texts)
+            inputs.append(file)
     return inputs
 
 
@@ -134,12 +137,14 @@ class EventJob:
         self.place = "before the first event"
         self._clock = clock
         self._stop = stop
+        self._rows = InputRows()
 
     def run(self) -> Iterator[tuple[Input, Piece, pa.Table]]:
         """Yield each batch with its notices; at the end of the input, let out what is held back."""
         began = self._clock()
         for source in self.inputs:
             rows = 0
+            self._rows.begin(source.name, self.tally.events)
             with closing(_pieces(source)) as pieces:
                 for piece in pieces:
                     check_spans(self.engine.stream, piece.batch.schema)
@@ -182,6 +187,7 @@ class EventJob:
             "notices_by_event": dict(sorted(tally.notices.items())),
             "refused": stats["dead_letters"],
             "refused_by_reason": {k: v for k, v in stats["dead_letters_by_reason"].items() if v},
+            "refused_examples": as_records(self.engine.refused_examples(), self._rows),
             "unreadable_lines": tally.unreadable,
             "held_back": stats["held"],
             "ended": stats["ended"],
@@ -204,8 +210,8 @@ class EventJob:
             f" ({speed})"
         )
         if summary["refused"]:
-            reasons = ", ".join(f"{k} {v:,}" for k, v in summary["refused_by_reason"].items())
-            yield f"{counted(summary['refused'], 'event')} refused: {reasons}"
+            yield f"{counted(summary['refused'], 'event')} refused:"
+            yield from refusal_lines(summary["refused_by_reason"], summary["refused_examples"])
         for source in self.inputs:
             if source.unreadable.count:
                 lines = counted(source.unreadable.count, "line")

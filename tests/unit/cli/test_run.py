@@ -103,11 +103,42 @@ def test_what_can_not_be_read_is_counted(band, tmp_path):
     summary = json.loads(band("run", path, "--json").stderr)
     assert summary["events"] == 5
     assert summary["unreadable_lines"] == 1
-    assert summary["refused_by_reason"] == {"null_attribute": 1, "null_key": 1, "null_time": 1}
+    assert summary["refused_by_reason"] == {
+        "unreadable_attribute": 1, "null_key": 1, "null_time": 1,
+    }  # fmt: skip
     assert summary["notices_by_event"] == {"enter": 1, "leave": 1}
     told = band("run", path).stderr
     assert "line 4: it has 2 columns, not 3" in told
     assert "3 events refused" in told
+    assert "unreadable_attribute 1: " in told
+    assert "e.csv row 1, price is dear" in told
+
+
+def test_a_summary_shows_the_first_refused_values(band, tmp_path):
+    good, bad = tmp_path / "a.csv", tmp_path / "b.csv"
+    good.write_text("symbol,ts,price\nIBM,1,45\nIBM,2,46\n")
+    lines = [f"IBM,{ts},45" for ts in ("3", "soon", "4", "then", "\x1b[2J", "never", "")]
+    bad.write_text("\n".join(["symbol,ts,price", *lines, "IBM,0,45", "IBM,5,nan"]) + "\n")
+    expected = {
+        "late": [{"input": str(bad), "row": 7, "column": "ts", "value": "0"}],
+        "nan_attribute": [{"input": str(bad), "row": 8, "column": "price", "value": "NaN"}],
+        "null_time": [{"input": str(bad), "row": 6, "column": "ts", "value": None}],
+        "unreadable_time": [
+            {"input": str(bad), "row": row, "column": "ts", "value": value}
+            for row, value in [(1, "soon"), (3, "then"), (4, "\x1b[2J")]
+        ],
+    }
+    assert band.json("run", good, bad, "--out", "n.jsonl")["refused_examples"] == expected
+    assert band.json("replay", good, bad)["refused_examples"] == expected
+    for told in (band("run", good, bad, "--quiet"), band("replay", good, bad)):
+        assert "\x1b[2J" not in told.output
+    told = band("run", good, bad).stderr
+    assert f"  null_time 1: {bad} row 6, ts is null\n" in told
+    assert (
+        f"  unreadable_time 4: {bad} row 1, ts is soon; {bad} row 3, ts is then;"
+        f' {bad} row 4, ts is "\\u001b[2J"; and 1 more\n'
+    ) in told
+    assert "refused" not in band("run", good).stderr
 
 
 def test_json_lines_with_odd_values(band, tmp_path):
@@ -132,7 +163,12 @@ def test_json_lines_with_odd_values(band, tmp_path):
     assert notices[1]["price"] == "Infinity"
     summary = json.loads(result.stderr)
     assert summary["unreadable_lines"] == 2
-    assert summary["refused"] == 4
+    assert summary["refused_by_reason"] == {
+        "inexact_attribute": 1,
+        "unreadable_key": 1,
+        "unreadable_time": 1,
+        "unreadable_attribute": 1,
+    }
 
 
 def test_standard_input(band):
