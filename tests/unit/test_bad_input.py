@@ -373,6 +373,15 @@ def test_bad_snapshots(engine, spoil, said):
     assert "as it was" in str(caught.value)
 
 
+def test_a_snapshot_that_knows_fewer_reasons(engine):
+    engine.process(batch(symbol=["IBM", None], ts=[12, 12]))
+    header, arrays = unpack(engine.snapshot())
+    arrays["dead_letters.counts"] = arrays["dead_letters.counts"][:9]
+    fresh = eq.Engine(engine.stream)
+    fresh.restore(pack(header, arrays))
+    assert fresh.stats()["dead_letters_by_reason"] == {"null_key": 1}
+
+
 @pytest.mark.usefixtures("unchanged")
 def test_a_snapshot_of_another_stream(engine):
     other = eq.Engine(eq.Stream("quotes", key="symbol", attributes=["price"]))
