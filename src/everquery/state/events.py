@@ -175,9 +175,10 @@ class _Faults:
 
 def _unread(batch: pa.RecordBatch | pa.Table) -> dict[str, tuple[Int64s, pa.Array]]:
     """Return which rows of which columns a source could not read, and their texts."""
-    if UNREADABLE not in batch.schema.names:
+    at = batch.schema.get_field_index(UNREADABLE)
+    if at < 0 or not pa.types.is_map(batch.schema.field(at).type):
         return {}
-    column = batch.column(UNREADABLE)
+    column = batch.column(at)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):
