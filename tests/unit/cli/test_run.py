@@ -187,6 +187,8 @@ def test_standard_input(band):
     assert done.returncode == 1
     assert "standard input begins with a JSON array" in done.stderr
     band("run", "-", "-", code=2)
+    told = band("run", "-", "--engine", "spark", "--read-only", code=2).stderr
+    assert "Spark reads no standard input" in told  # and takes --read-only
 
 
 def test_a_byte_order_mark_and_mixed_line_ends(band, tmp_path):
