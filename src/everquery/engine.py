@@ -47,6 +47,7 @@ from everquery.registry import Base, Registry
 from everquery.results import Answer, Explanation, Registered
 from everquery.shard import DueMerge, Shard
 from everquery.shard_snapshots import shard_of, snapshot_of
+from everquery.state.dead_letters import Example
 from everquery.state.names import repeated
 from everquery.statements import execute
 from everquery.stream import OWNER_COLUMNS, Stream
@@ -117,12 +118,18 @@ class Engine:
         self._merger: ThreadPoolExecutor | None = None
         self._merging: tuple[DueMerge, Future[Any]] | None = None
         self._failed_merges = 0
+        self._reported = 0  # queries that ended by themselves, and no longer are in the registry
         self.refresh()
 
     @property
     def stream(self) -> Stream:
         """The stream that the queries are about."""
         return self._stream
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the registry is only read."""
+        return self._read_only
 
     @property
     def key_type(self) -> pa.DataType | None:
@@ -218,10 +225,11 @@ class Engine:
             ``id``; ``key`` (optional, null for none); ``<attribute>_lo`` and ``<attribute>_hi`` for
             each attribute (null for no limit); ``closed`` (optional: left, right, both, neither);
             ``owner``, ``labels`` (a JSON object), ``ttl``, ``throttle`` (optional; spans are
-            numbers in the unit of the time column, or durations); ``silent``, ``dwell`` (optional,
-            for borders); ``total``, and ``repeat``, ``count`` (optional; for thresholds). Quantiles
-            have no ranges, but ``attribute``, ``phi``, ``epsilon``, and ``last``, ``by_key``
-            (optional).
+            numbers in the unit of the time column, or durations). For borders, all optional:
+            ``emit`` (``enter``, ``leave`` or ``enter,leave``; null for both), ``silent``,
+            ``dwell``; the flags ``skip_enter`` and ``skip_leave`` say the same as ``emit``. For
+            thresholds ``total``, and ``repeat``, ``count`` (optional). Quantiles have no ranges,
+            but ``attribute``, ``phi``, ``epsilon``, and ``last``, ``by_key`` (optional).
         kind : str
             ``range``, ``border``, ``threshold`` or ``quantile``.
         on_error : {"raise", "skip"}
@@ -565,8 +573,20 @@ class Engine:
         with self._lock:
             return self._shard.dead_letters.table()
 
+    def refused_examples(self) -> dict[str, list[Example]]:
+        """Return the first three refused values of each reason: row, column, value as it was read.
+
+        Rows are counted from 0, over all batches. A snapshot does not hold them.
+        """
+        with self._lock:
+            return self._shard.dead_letters.examples()
+
     def stats(self) -> dict[str, Any]:
-        """Return counts of queries by kind, bytes by structure, events, notices, dead letters."""
+        """Return counts of queries by kind, bytes by structure, events, notices, dead letters.
+
+        ``ended`` counts the queries that ended by themselves since this engine was opened: once
+        thresholds that fired, and queries whose ``ttl`` passed.
+        """
         with self._lock:
             shard = self._shard
             shard.settle()
@@ -574,6 +594,7 @@ class Engine:
             return {
                 "queries": {kind: shard.catalog.count(i) for i, kind in enumerate(shard.indexes)},
                 "paused": shard.catalog.paused,
+                "ended": self._reported + len(shard.ended),
                 "keys": len(shard.keys),
                 "bytes": {
                     **{f"{kind} index": index.nbytes() for kind, index in shard.indexes.items()},
@@ -649,6 +670,7 @@ class Engine:
     def _report_ended(self) -> None:
         """Write into the registry that queries have ended by themselves."""
         if self._registry is None:
+            self._reported += len(self._shard.ended)
             self._shard.ended.clear()
         if self._registry is None or self._read_only:
             return
@@ -659,6 +681,7 @@ class Engine:
             except RegistryBehindError:
                 self._catch_up()  # another engine may have been first: then there is nothing to do
                 continue
+            self._reported += len(ended)
             self._shard.ended.clear()
             self._position = end
 

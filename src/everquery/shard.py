@@ -510,6 +510,7 @@ class Shard:
                 key,
                 self._as_time(time),
                 arrivals.values[:, bad],
+                None if arrivals.text is None else arrivals.text.take(where),
             )
         )
 

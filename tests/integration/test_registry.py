@@ -11,9 +11,10 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 import pytest
+from sqlalchemy import text
 
 import everquery as eq
-from everquery.errors import RegistryBehindError
+from everquery.errors import RegistryBehindError, RegistryLostError
 from everquery.queries.changes import Deregister, Register
 from everquery.registry import codec
 
@@ -308,3 +309,80 @@ def test_changes_survive_the_codec_exactly():
     ids = Deregister(pa.array(["a", "b"]))
     ((operation, count, payload),) = codec.encode_change(ids, STREAM)
     assert codec.decode_change(operation, payload, STREAM, kinds).ids.equals(ids.ids)
+
+
+def test_a_dropped_stream_leaves_nothing(registry_url):
+    engine = eq.Engine(STREAM, registry=registry_url)
+    engine.register_table(table(100), kind="border")
+    engine.set_quota("ann", 1_000)
+    registry = engine._registry
+    reader = registry.log_reader("trades")
+    reader.begin("someone")
+    engine.compact_registry()
+    engine.register(eq.Range("r", {}))
+    engine.compact_registry()  # and keeps the base that the reader began with
+    other = eq.Engine(eq.Stream("others", attributes=["x"]), registry=registry)
+    other.register(eq.Range("stays", {}))
+    with pytest.raises(RegistryBehindError, match="it is not dropped"):
+        registry.drop_stream("trades", head=100)
+    registry.drop_stream("trades", head=101)
+    with registry._reading() as connection:
+        for name in ("changes", "bases", "quotas", "readers", "kept_bases"):
+            query = text(f"SELECT count(*) FROM everquery_{name} WHERE stream = 'trades'")
+            assert connection.execute(query).scalar() == 0
+    assert list(registry.streams()) == ["others"]
+    assert eq.open(registry_url).queries()["id"].to_pylist() == ["stays"]
+    with pytest.raises(eq.UnknownStreamError):
+        registry.drop_stream("trades")
+    with pytest.raises(eq.UnknownStreamError):
+        reader.commit("someone", 101)  # it is not entered again
+    with pytest.raises(eq.UnknownStreamError):
+        engine.register(eq.Range("s", {}))
+
+
+def test_a_stream_of_a_dropped_one_s_name_is_another(registry_url):
+    old = eq.Engine(STREAM, registry=registry_url)
+    old.register(eq.Range("old", {"volume": (1, 2)}))
+    registry = old._registry
+    reader = registry.log_reader("trades")
+    reader.begin("someone")
+    for _ in range(2):
+        registry.drop_stream("trades")
+        new = eq.Engine(eq.Stream("trades", attributes=["x"]), registry=registry_url)
+        assert new.queries().num_rows == 0
+    new.register(eq.Range("new", {}))
+    assert eq.open(registry_url).queries()["id"].to_pylist() == ["new"]
+    with pytest.raises(eq.RegistryError, match="position 1 is gone"):
+        old.process(EMPTY)
+    with pytest.raises(RegistryLostError):
+        reader.rows(1, reader.head())
+    new.compact_registry()
+    assert eq.open(registry_url).queries()["id"].to_pylist() == ["new"]
+
+
+def test_an_altered_stream(registry_url):
+    engine = eq.Engine(STREAM, registry=registry_url)
+    engine.register(eq.Range("r", {}))
+    snapshot = engine.snapshot()
+    altered = engine._registry.alter_stream("trades", grace=None, expire_after=7)
+    assert (altered.grace, altered.expire_after) == (None, 7)
+    again = eq.open(registry_url)
+    assert again.stream == altered
+    assert again.queries()["id"].to_pylist() == ["r"]
+    with pytest.raises(eq.SnapshotError, match="another stream"):
+        again.restore(snapshot)
+    with pytest.raises(eq.InvalidStreamError, match="only grace and expire_after"):
+        engine._registry.alter_stream("trades", key=None)
+    with pytest.raises(eq.UnknownStreamError):
+        engine._registry.alter_stream("nope", grace=1)
+
+
+def test_a_registry_that_was_compacted_without_queries_takes_some(registry_url):
+    engine = eq.Engine(STREAM, registry=registry_url)
+    engine.register(eq.Range("gone", {}))
+    engine.deregister("gone")
+    engine.compact_registry()
+    again = eq.open(registry_url)
+    assert again.position == engine.position
+    again.register(eq.Range("new", {}))
+    assert eq.open(registry_url).queries()["id"].to_pylist() == ["new"]

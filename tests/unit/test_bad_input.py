@@ -214,6 +214,39 @@ def test_a_table_equals_the_same_queries_one_by_one(engine):
     assert fresh.queries().to_pylist() == other.queries().to_pylist()
 
 
+def test_a_table_says_which_crossings_are_told(engine):
+    words = ["enter", "leave", "enter,leave", "leave, enter", None]
+    table = pa.table({"id": list("abcde"), "emit": words})
+    engine.register_table(table, kind="border")
+    told = {row["id"]: row["emit"] for row in engine.queries().to_pylist()}
+    both = "enter,leave"
+    assert [told[name] for name in "abcde"] == ["enter", "leave", both, both, both]
+    # The flags say the same; they may stand alone, or beside it.
+    flags = pa.table({"id": ["f", "g"], "emit": ["enter", None], "skip_enter": [False, True]})
+    engine.register_table(flags, kind="border")
+    told = {row["id"]: row["emit"] for row in engine.queries().to_pylist()}
+    assert (told["f"], told["g"]) == ("enter", "leave")
+    engine.register_table(pa.table({"id": ["h"], "emit": pa.nulls(1)}), kind="border")
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_crossings_that_can_not_be_told(engine):
+    words = ["exit", "", "enter,exit", "enter;leave", "enter"]
+    skip = [False, False, False, False, True]
+    table = pa.table({"id": list("abcde"), "emit": words, "skip_enter": skip})
+    with pytest.raises(eq.InvalidTableError) as caught:
+        engine.register_table(table, kind="border")
+    reasons = caught.value.errors["reason"].to_pylist()
+    assert reasons == [
+        *4 * ["emit must be enter, leave or enter,leave, or null for both"],
+        "it tells neither enter nor leave, so it would never tell anything",
+    ]
+    with pytest.raises(eq.InvalidTableError, match="'emit' has type int64; it must be strings"):
+        engine.register_table(pa.table({"id": ["a"], "emit": [1]}), kind="border")
+    with pytest.raises(eq.InvalidTableError, match="no column 'emit'"):
+        engine.register_table(pa.table({"id": ["a"], "emit": ["enter"]}), kind="range")
+
+
 @pytest.mark.parametrize("arguments", [{"kind": "circle"}, {"kind": "range", "on_error": "ignore"}])
 @pytest.mark.usefixtures("unchanged")
 def test_bad_arguments_of_register_table(engine, arguments):
@@ -338,6 +371,15 @@ def test_bad_snapshots(engine, spoil, said):
         engine.restore(spoil(engine.snapshot()))
     assert said in str(caught.value)
     assert "as it was" in str(caught.value)
+
+
+def test_a_snapshot_that_knows_fewer_reasons(engine):
+    engine.process(batch(symbol=["IBM", None], ts=[12, 12]))
+    header, arrays = unpack(engine.snapshot())
+    arrays["dead_letters.counts"] = arrays["dead_letters.counts"][:9]
+    fresh = eq.Engine(engine.stream)
+    fresh.restore(pack(header, arrays))
+    assert fresh.stats()["dead_letters_by_reason"] == {"null_key": 1}
 
 
 @pytest.mark.usefixtures("unchanged")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -16,12 +17,16 @@ import typer
 
 from everquery.ahead import ahead
 from everquery.cli.numbers import rate
-from everquery.cli.options import has_integer_keys
+from everquery.cli.options import has_integer_keys, has_text_keys
 from everquery.cli.output import counted
+from everquery.cli.refusals import InputRows, as_records, refusal_lines
 from everquery.cli.this_process import Clock
 from everquery.engine import Engine
+from everquery.errors import InvalidBatchError
 from everquery.sources.files import EventFile, EventPipe, Piece
 from everquery.sources.formats import Format
+from everquery.state.admission import span_in_units
+from everquery.stream import Stream
 
 STDIN = "-"
 
@@ -63,8 +68,8 @@ def open_inputs(
     """Return the inputs, each of which has been looked at; ``-`` is standard input."""
     if names.count(STDIN) > 1:
         raise typer.BadParameter("standard input can be read only once", param_hint="FILES")
-    text = STDIN in names or any(Path(name).suffix.lower() == ".csv" for name in names)
-    integers = integer_keys or (text and has_integer_keys(engine))
+    integers = integer_keys or has_integer_keys(engine)
+    texts = not integers and has_text_keys(engine)
     inputs: list[Input] = []
     for name in names:
         if name == STDIN:
@@ -73,12 +78,35 @@ def open_inputs(
                 engine.stream,
                 form=form or "jsonl",
                 integer_keys=integers,
+                text_keys=texts,
                 stop=stop,
             )
             inputs.append(pipe)
         else:
-            inputs.append(EventFile(Path(name), engine.stream, integer_keys=integers))
+            file = EventFile(Path(name), engine.stream, integer_keys=integers, text_keys=texts)
+            inputs.append(file)
     return inputs
+
+
+def check_spans(stream: Stream, schema: pa.Schema) -> None:
+    """Raise if times have no unit for the stream's spans, and name the command that mends it."""
+    if stream.time is None or schema.get_field_index(stream.time) < 0:
+        return
+    kind = schema.field(stream.time).type
+    if pa.types.is_floating(kind):
+        kind = pa.float64()
+    elif not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+        return  # they are no times at all, or none is known yet
+    for name in ("grace", "expire_after"):
+        try:
+            span_in_units(getattr(stream, name), kind, stream.time)
+        except InvalidBatchError as error:
+            command = f"everquery stream alter {shlex.quote(stream.name)}"
+            option = f"--{name.replace('_', '-')}"
+            raise InvalidBatchError(
+                f"{name} of stream {stream.name!r} does not fit: {error}. Mend it with:"
+                f" {command} {option} NUMBER, in the unit of {stream.time!r} (or {option} none)"
+            ) from None
 
 
 def _pieces(source: Input) -> Generator[Piece, None, None]:
@@ -109,14 +137,17 @@ class EventJob:
         self.place = "before the first event"
         self._clock = clock
         self._stop = stop
+        self._rows = InputRows()
 
     def run(self) -> Iterator[tuple[Input, Piece, pa.Table]]:
         """Yield each batch with its notices; at the end of the input, let out what is held back."""
         began = self._clock()
         for source in self.inputs:
             rows = 0
+            self._rows.begin(source.name, self.tally.events)
             with closing(_pieces(source)) as pieces:
                 for piece in pieces:
+                    check_spans(self.engine.stream, piece.batch.schema)
                     notices = self.engine.process(piece.batch)
                     rows += piece.batch.num_rows
                     self._note(source, piece, notices, rows, began)
@@ -156,8 +187,11 @@ class EventJob:
             "notices_by_event": dict(sorted(tally.notices.items())),
             "refused": stats["dead_letters"],
             "refused_by_reason": {k: v for k, v in stats["dead_letters_by_reason"].items() if v},
+            "refused_examples": as_records(self.engine.refused_examples(), self._rows),
             "unreadable_lines": tally.unreadable,
             "held_back": stats["held"],
+            "ended": stats["ended"],
+            "read_only": self.engine.read_only,
             "seconds": round(tally.seconds, 3),
             "interrupted": self.interrupted,
             "place": self.place,
@@ -176,11 +210,28 @@ class EventJob:
             f" ({speed})"
         )
         if summary["refused"]:
-            reasons = ", ".join(f"{k} {v:,}" for k, v in summary["refused_by_reason"].items())
-            yield f"{counted(summary['refused'], 'event')} refused: {reasons}"
+            yield f"{counted(summary['refused'], 'event')} refused:"
+            yield from refusal_lines(summary["refused_by_reason"], summary["refused_examples"])
         for source in self.inputs:
             if source.unreadable.count:
                 lines = counted(source.unreadable.count, "line")
                 yield f"{source.name}: {lines} left out; the first is {source.unreadable.first}"
         if summary["held_back"]:
             yield f"{counted(summary['held_back'], 'event')} held back by the grace, not evaluated"
+        if summary["ended"]:
+            yield _said_of_ended(summary["ended"], read_only=summary["read_only"])
+
+
+def _said_of_ended(count: int, *, read_only: bool) -> str:
+    """Return what to say of queries that ended by themselves."""
+    ended = f"{counted(count, 'query', 'queries')} ended by firing once or by ttl"
+    if read_only:
+        return f"{ended}; the registry, which is only read, still has {_them(count)}"
+    return (
+        f"{ended}, and {'is' if count == 1 else 'are'} gone from the registry: run --read-only"
+        f" leaves {_them(count)} there"
+    )
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"

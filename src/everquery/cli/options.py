@@ -90,3 +90,8 @@ def _expect_file(url: str) -> None:
 def has_integer_keys(engine: Engine) -> bool:
     """Tell whether the queries' keys are integers; nothing else is known of events to come."""
     return bool(engine.key_type == pa.int64())
+
+
+def has_text_keys(engine: Engine) -> bool:
+    """Tell whether the queries' keys are strings."""
+    return bool(engine.key_type == pa.string())

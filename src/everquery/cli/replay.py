@@ -80,14 +80,15 @@ def replay(
                 counts.add(notices)
                 view.update(source, piece)
         found = counts.by_query()
-        live = sum(engine.stats()["queries"].values())
-        told = {"queries": live, "queries_with_notices": len(found)}
+        stats = engine.stats()
+        there = sum(stats["queries"].values()) + stats["ended"]
+        told = {"queries": there, "queries_with_notices": len(found)}
         if as_json:
             listed = [{"query_id": name, **events} for name, events in found[:top]]
             print_json(job.summary() | told | {"by_query": listed})
         else:
             _print(job, found, top)
-            typer.echo(f"{len(found):,} of {live:,} queries reported something")
+            typer.echo(f"{len(found):,} of {there:,} queries reported something")
     if job.interrupted:
         raise typer.Exit(INTERRUPTED)
 

@@ -46,7 +46,7 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES...",
-        help="CSV, JSON lines, Parquet or Arrow files; - is standard input; on Spark also folders.",
+        help="CSV, JSON, Parquet or Arrow files; - is standard input; on Spark also folders.",
     ),
 ]
 Form = Annotated[TextFormat, typer.Option("--format", help="What standard input holds.")]
@@ -87,6 +87,13 @@ def run(
     labels: Annotated[
         bool, typer.Option("--labels", help="Tell the owner and labels of each query too.")
     ] = False,
+    read_only: Annotated[
+        bool,
+        typer.Option(
+            "--read-only",
+            help="Leave the registry as it is: queries that end in this run stay in it.",
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -94,7 +101,8 @@ def run(
 
     Notices go to the terminal, as lines or (--json) as JSON lines, or to a file. Queries that are
     registered meanwhile take part from the next batch on. Ctrl-C, or the signal TERM, stops between
-    two batches.
+    two batches. A threshold that fires once, or a query whose ttl passes, ends in the registry too,
+    unless --read-only is given; a run on Spark never writes to the registry's log.
     """
     if runtime is RunEngine.spark:
         _refuse({"--labels": labels}, runtime=RunEngine.embedded)
@@ -116,7 +124,7 @@ def run(
         {"--follow": follow, "--checkpoint": checkpoint, "--metrics": metrics},
         runtime=RunEngine.spark,
     )
-    opened = existing_engine(registry, stream, lazy=False, labels=labels)
+    opened = existing_engine(registry, stream, lazy=False, labels=labels, read_only=read_only)
     with interruptible() as stop, opened as engine:
         inputs = open_inputs(files, engine, form=form.value, integer_keys=integer_keys, stop=stop)
         job = EventJob(engine, inputs, clock=clock_since_start(), stop=stop)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from everquery.cli.event_job import STDIN, Tally
+from everquery.cli.event_job import STDIN, Tally, check_spans
 from everquery.cli.numbers import rate
 from everquery.cli.options import existing_engine, existing_registry, has_integer_keys
 from everquery.cli.output import counted
@@ -156,7 +156,9 @@ class SparkRun:
         if not integers and self.stream.key is not None and format_of(first) == "csv":
             with existing_engine(plan.registry, self.stream.name) as engine:
                 integers = has_integer_keys(engine)
-        return types_of(first, self.stream, integer_keys=integers), integers
+        schema = types_of(first, self.stream, integer_keys=integers)
+        check_spans(self.stream, schema)
+        return schema, integers
 
     def _time_type(self, schema: pa.Schema) -> pa.DataType:
         return pa.null() if self.stream.time is None else schema.field(self.stream.time).type

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
-from everquery.cli.options import AsJson, RegistryUrl, existing_registry
-from everquery.cli.output import print_json, print_record, print_table
+from everquery.cli.options import AsJson, RegistryUrl, existing_engine, existing_registry
+from everquery.cli.output import counted, print_json, print_record, print_table
 from everquery.cli.values import parse_span
 from everquery.stream import Stream
 
 app = typer.Typer(help="The streams of a registry.", no_args_is_help=True)
 
+NONE = "none"
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The stream's name.")]
 
 
@@ -57,6 +59,68 @@ def create(
         print_json(_record(stream))
     else:
         typer.echo(f"stream {name!r} is there: {', '.join(stream.columns())}")
+
+
+@app.command("alter")
+def alter(
+    name: Name,
+    registry: RegistryUrl,
+    grace: Annotated[
+        str | None, typer.Option(help="How long events are held back: 5s, a number, or none.")
+    ] = None,
+    expire_after: Annotated[
+        str | None, typer.Option(help="After how long a silent key leaves its boxes; or none.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give a stream another grace or expiry; its queries stay.
+
+    Runs that are under way go on as they were. A checkpoint of Spark or a snapshot of the stream as
+    it was is refused from then on.
+    """
+    given = {"grace": (grace, "--grace"), "expire_after": (expire_after, "--expire-after")}
+    spans = {
+        field: None if text.strip().lower() == NONE else parse_span(text, option)
+        for field, (text, option) in given.items()
+        if text is not None
+    }
+    if not spans:
+        raise typer.BadParameter("give --grace, --expire-after, or both")
+    opened = existing_registry(registry)
+    stream = opened.alter_stream(name, **spans)
+    opened.close()
+    record = _record(stream)
+    if as_json:
+        print_json(record)
+        return
+    told = ", ".join(
+        f"{option[2:]} {record[field] or NONE}" for field, (_, option) in given.items()
+    )
+    typer.echo(f"stream {name!r} has {told}")
+
+
+@app.command("drop")
+def drop(
+    name: Name,
+    registry: RegistryUrl,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Drop it with its live queries, and do not ask.")
+    ] = False,
+) -> None:
+    """Remove a stream, with its queries and quotas."""
+    with existing_engine(registry, name, read_only=True) as engine:
+        live, position = engine.queries().num_rows, engine.position
+    queries = counted(live, "live query", "live queries")
+    if live and not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter(
+                f"stream {name!r} has {queries}; --yes drops it with them", param_hint="--yes"
+            )
+        typer.confirm(f"Drop stream {name!r} with {queries}?", abort=True)
+    opened = existing_registry(registry)
+    opened.drop_stream(name, head=position)
+    opened.close()
+    typer.echo(f"dropped stream {name!r} with {queries}")
 
 
 @app.command("list")

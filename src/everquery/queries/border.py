@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from everquery.errors import InvalidQueryError
+from everquery.queries.numbers import Bools, NumberColumn
 from everquery.queries.spec import Query
-from everquery.stream import Span
+from everquery.stream import Span, Stream
 
 EVENTS = ("enter", "leave")
 
@@ -39,6 +41,7 @@ class Border(Query):
     kind: ClassVar[str] = "border"
     spans: ClassVar[tuple[str, ...]] = ("ttl", "dwell", "throttle")
     options: ClassVar[tuple[str, ...]] = ("silent", "skip_enter", "skip_leave")
+    words: ClassVar[Mapping[str, str]] = {"emit": "enter, leave or enter,leave, or null for both"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,6 +55,34 @@ class Border(Query):
                 f"query {self.id!r}: emit is {self.emit!r}; it takes 'enter', 'leave' or both"
             )
         object.__setattr__(self, "emit", tuple(event for event in EVENTS if event in emit))
+
+    @classmethod
+    def options_of_word(cls, column: str, word: str) -> tuple[str, ...] | None:
+        """Return what ``enter``, ``leave`` or ``enter,leave`` leaves out.
+
+        Examples
+        --------
+        >>> Border.options_of_word("emit", "leave"), Border.options_of_word("emit", "enter,leave")
+        (('skip_enter',), ())
+        """
+        told = [event.strip() for event in word.split(",")]
+        if set(told) - set(EVENTS):
+            return None
+        return tuple(f"skip_{event}" for event in EVENTS if event not in told)
+
+    @classmethod
+    def bad_rows(
+        cls,
+        stream: Stream,
+        keyed: Bools,
+        options: Mapping[str, Bools],
+        numbers: Mapping[str, NumberColumn],
+    ) -> Iterator[tuple[Bools, str]]:
+        """Yield the rows that would never tell anything."""
+        yield (
+            options["skip_enter"] & options["skip_leave"],
+            "it tells neither enter nor leave, so it would never tell anything",
+        )
 
     @property
     def skip_enter(self) -> bool:

@@ -60,6 +60,8 @@ class Query:
     """The fields that are spans of time, and columns of a table of queries too."""
     options: ClassVar[tuple[str, ...]] = ()
     """The fields beyond those above; boolean, and columns of a table of queries too."""
+    words: ClassVar[Mapping[str, str]] = {}
+    """Columns of a table of queries whose words stand for options, and what such a column takes."""
     across_keys: ClassVar[bool] = False
     """Whether a query without key looks at the events of all keys together, not at each key's.
 
@@ -123,6 +125,11 @@ class Query:
 
     def misfit(self, stream: Stream) -> str | None:
         """Return why a query of this kind can't be on the stream, or None."""
+        return None
+
+    @classmethod
+    def options_of_word(cls, column: str, word: str) -> tuple[str, ...] | None:
+        """Return the options that a word in a column sets; None if it is no word of that column."""
         return None
 
     @classmethod

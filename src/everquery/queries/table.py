@@ -107,9 +107,10 @@ def check_table(
         ``id``; ``key`` (optional, null for none); for each attribute ``<attribute>_lo`` and
         ``<attribute>_hi`` (null for no limit; both null, or both missing, where it is free);
         ``closed`` (optional: left, right, both, neither); ``owner`` and ``labels`` (a JSON object;
-        both optional); the kind's options, numbers and spans (numbers in the unit of the time
-        column, or durations). A kind without box has a column ``attribute`` in place of the ranges;
-        it may be missing where the stream has one attribute only.
+        both optional); the kind's options (flags), words (which stand for options), numbers and
+        spans (numbers in the unit of the time column, or durations). A kind without box has a
+        column ``attribute`` in place of the ranges; it may be missing where the stream has one
+        attribute only.
     already_live, repeated : functions of the ids
         Which are live queries, and which occur in an earlier row.
     beyond_quota : function of the owners and of which rows are good so far, optional
@@ -129,6 +130,9 @@ def check_table(
     boxes = _ranges if spec.boxed else _whole_attributes
     low, high, bounded = boxes(columns, stream, problems)
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
+    for name in spec.words:
+        if name in columns:
+            _set_options(columns[name], name, spec, options, problems)
     _check_labels(columns.get("labels"), problems)
     spans = _spans(columns, spec, problems, time_type)
     numbers = {each.name: _numbers(columns, each, problems) for each in spec.numbers}
@@ -180,14 +184,15 @@ def _columns(
             raise _fail(f"the table has no column {name!r}; it has {', '.join(columns) or 'none'}")
     if table.num_rows == 0:
         raise _fail("the table has no rows")
-    for name in ("id", "key", "attribute", "closed", "owner", "labels"):
+    for name in ("id", "key", "attribute", "closed", "owner", "labels", *spec.words):
         if name in columns:
             columns[name] = _text(columns[name], name, integers=name == "key")
     return columns
 
 
 def _known_columns(spec: type[Query], stream: Stream) -> list[str]:
-    known = ["id", *(["closed"] if spec.boxed else ["attribute"]), "owner", "labels", *spec.options]
+    known = ["id", *(["closed"] if spec.boxed else ["attribute"]), "owner", "labels"]
+    known += [*spec.words, *spec.options]
     known += [number.name for number in spec.numbers]
     known += spec.spans if stream.time is not None else []
     if spec.boxed:
@@ -310,6 +315,25 @@ def _flags(column: pa.Array | None, name: str, n: int) -> Bools:
     if not pa.types.is_boolean(column.type):
         raise _fail(f"column {name!r} has type {column.type}; it must be true or false")
     return np.asarray(column.fill_null(False))
+
+
+def _set_options(
+    column: pa.Array,
+    name: str,
+    spec: type[Query],
+    options: dict[str, Bools],
+    problems: _Problems,
+) -> None:
+    """Set the options that the words of a column stand for; null stands for none."""
+    distinct = column.dictionary_encode()
+    found = [spec.options_of_word(name, word) for word in distinct.dictionary.to_pylist()]
+    which = np.asarray(distinct.indices.fill_null(len(found)))
+    for option in options:
+        sets = [word is not None and option in word for word in found]
+        flags = np.array([*sets, False])[which] | options[option]
+        options[option] = flags
+    bad = np.array([*(word is None for word in found), False])[which]
+    problems.note(bad, f"{name} must be {spec.words[name]}")
 
 
 def _numbers(

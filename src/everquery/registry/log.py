@@ -11,7 +11,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 from sqlalchemy import (
@@ -25,10 +26,12 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
+    delete,
     insert,
     inspect,
     select,
     text,
+    update,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -46,7 +49,7 @@ from everquery.queries.changes import Change, RegisterBlocks
 from everquery.registry import claims, readers, sqlite
 from everquery.registry.codec import EncodedRow, decode_change, encode_change
 from everquery.registry.definitions import stream_as_json, stream_of_json
-from everquery.stream import Stream
+from everquery.stream import Span, Stream
 
 VERSION = 1
 CONNECT_SECONDS = 10
@@ -225,13 +228,80 @@ class Registry:
                 select(_streams.c.definition).where(_streams.c.name == stream.name)
             ).scalar()
             if known is None:
-                row = {"name": stream.name, "definition": definition, "head": 0, "base": 0}
+                start = _first_position(connection, stream.name)
+                row = {"name": stream.name, "definition": definition, "head": start, "base": start}
                 connection.execute(insert(_streams).values(**row))
             elif stream_of_json(known) != stream:
                 raise InvalidStreamError(
                     f"{self._shown} has another stream {stream.name!r}: {stream_of_json(known)};"
                     f" here it is {stream}. Choose another name"
                 )
+
+    def alter_stream(self, name: str, **spans: Span | None) -> Stream:
+        """Give a stream another ``grace`` or ``expire_after``; return it as it is then.
+
+        An engine that is open goes on as it was. A snapshot or a checkpoint of the stream as it
+        was does not fit the altered one, and says so when it is restored.
+
+        Raises
+        ------
+        InvalidStreamError
+            If a span can't be; nothing has changed then.
+        """
+        unknown = set(spans) - {"grace", "expire_after"}
+        if unknown:
+            raise InvalidStreamError(
+                f"of stream {name!r} only grace and expire_after can be altered, not"
+                f" {', '.join(sorted(unknown))}; create another stream"
+            )
+        with self._writing() as connection:
+            chosen = _streams.c.name == name
+            definition = connection.execute(
+                select(_streams.c.definition).where(chosen).with_for_update()
+            ).scalar()
+            if definition is None:
+                raise _no_stream(name)
+            stream = stream_of_json(definition)
+            altered = replace(
+                stream,
+                grace=spans.get("grace", stream.grace),
+                expire_after=spans.get("expire_after", stream.expire_after),
+            )
+            connection.execute(
+                update(_streams).where(chosen).values(definition=stream_as_json(altered))
+            )
+            return altered
+
+    def drop_stream(self, name: str, *, head: int | None = None) -> None:
+        """Forget a stream, its queries and quotas, and whoever reads its log.
+
+        If a stream of this name is created again, its log goes on behind this one's, so that what
+        has read this one finds out.
+
+        Parameters
+        ----------
+        head : int, optional
+            The position up to which the caller knows the queries that go.
+
+        Raises
+        ------
+        RegistryBehindError
+            If changes have come since position `head`; nothing is dropped then.
+        """
+        with self._writing() as connection:
+            chosen = _streams.c.name == name
+            last = connection.execute(
+                select(_streams.c.head).where(chosen).with_for_update()
+            ).scalar()
+            if head is not None and _known(last, name) != head:
+                raise RegistryBehindError(
+                    f"the queries of stream {name!r} have changed meanwhile; it is not dropped."
+                    " Look at them and try again"
+                )
+            _note_dropped(connection, name, _known(last, name))
+            connection.execute(delete(_streams).where(chosen))
+            for table in (_changes, _bases, _quotas, *readers.tables.sorted_tables):
+                connection.execute(delete(table).where(table.c.stream == name))
 
     # -- quotas -------------------------------------------------------------------------------
 
@@ -436,8 +506,29 @@ def _options(address: URL) -> dict[str, Any]:
 
 def _known(value: int | None, name: str) -> int:
     if value is None:
-        raise UnknownStreamError(f"the registry has no stream {name!r}; create it first")
+        raise _no_stream(name)
     return int(value)
+
+
+def _no_stream(name: str) -> UnknownStreamError:
+    return UnknownStreamError(f"the registry has no stream {name!r}; create it first")
+
+
+def _dropped(name: str) -> str:
+    """Return under which name it is noted where the log of a dropped stream ended."""
+    return f"dropped {blake2b(name.encode(), digest_size=16).hexdigest()}"
+
+
+def _note_dropped(connection: Connection, name: str, head: int) -> None:
+    """Note where a stream's log ends that is about to be dropped."""
+    connection.execute(delete(_meta).where(_meta.c.name == _dropped(name)))
+    connection.execute(insert(_meta).values(name=_dropped(name), value=str(head)))
+
+
+def _first_position(connection: Connection, name: str) -> int:
+    """Return where the log of a new stream begins: behind all that one of its name has had."""
+    noted = connection.execute(select(_meta.c.value).where(_meta.c.name == _dropped(name))).scalar()
+    return 0 if noted is None else int(noted) + 1
 
 
 def _first_line(error: BaseException) -> str:

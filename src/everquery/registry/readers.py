@@ -149,6 +149,7 @@ class LogReader:
         entry = self._entry(reader, position, NO_BASE)
         with self._writing() as connection:
             if connection.execute(_UPDATE, entry).rowcount == 0:  # it had been forgotten
+                self._look(connection)  # or the stream has been dropped
                 connection.execute(_INSERT, entry)
 
     def end_within(self, start: int, *, queries: int, entries: int) -> int:

@@ -340,7 +340,7 @@ class DurableShard:
             columns = {name: getattr(held, name) for name in COLUMNS}
             shard.admission.held = Events(**{**columns, "key": numbers[held.key]})
         shard.events, shard.notices = header["events"], header["notices"]
-        shard.dead_letters.counts[:] = arrays["letters"]
+        shard.dead_letters.set_counts(arrays["letters"])
 
     def _note_keys(self) -> None:
         """Note what the cells hold of each key, to find out later what has changed."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -42,9 +44,38 @@ def _cast(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
         return None
 
 
-def time_type(column: pa.Array) -> pa.DataType:
-    """Return the type that times look like: the first that reads all, or else the most of them."""
-    best, left = _TIMES[0], len(column) + 1
+def unread(before: pa.Array, after: pa.Array) -> pa.Array | None:
+    """Return the text of the cells that could not be read, null for others; None if all could."""
+    if after.null_count == before.null_count:
+        return None
+    failed = pc.and_(before.is_valid(), after.is_null())
+    texts = before.cast(pa.string())
+    return pc.if_else(failed, texts, pa.scalar(None, pa.string()))
+
+
+def unread_column(rows: int, texts: Mapping[str, pa.Array]) -> pa.Array:
+    """Return the column that tells an engine which cells could not be read, and their texts."""
+    at, names, values = [], [], []
+    for name, column in texts.items():
+        failed = pc.indices_nonzero(column.is_valid())
+        at.append(np.asarray(failed).astype(np.int64))
+        names.append(pa.repeat(pa.scalar(name, pa.string()), len(failed)))
+        values.append(column.take(failed))
+    row = np.concatenate(at)
+    order = pa.array(np.argsort(row, kind="stable"))
+    offsets = np.zeros(rows + 1, np.int32)
+    offsets[1:] = np.cumsum(np.bincount(row, minlength=rows))
+    return pa.MapArray.from_arrays(
+        pa.array(offsets), pa.concat_arrays(names).take(order), pa.concat_arrays(values).take(order)
+    )
+
+
+def time_type(column: pa.Array) -> pa.DataType | None:
+    """Return the type that times look like: the first that reads all, or else the most of them.
+
+    None if none can be read.
+    """
+    best, left = None, len(column)
     for kind in _TIMES:
         null = cast_cells(column, kind).null_count
         if null < left:

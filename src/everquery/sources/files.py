@@ -1,7 +1,8 @@
 """Events from files and pipes, as Arrow batches.
 
-Text is read in blocks of whole lines; a cell that can't be read becomes null, which the engine
-counts among its dead letters, and a line that can't is counted here.
+Text is read in blocks of whole lines. A cell that can't be read becomes null, and its text goes
+into the column `UNREADABLE`: the engine counts it among its dead letters. A line that can't be read
+is counted here.
 """
 
 from __future__ import annotations
@@ -16,12 +17,20 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from everquery.errors import InvalidBatchError, UnreadableFileError
-from everquery.sources.cells import cast_cells, numbers, single_array, time_type
+from everquery.sources.cells import (
+    cast_cells,
+    numbers,
+    single_array,
+    time_type,
+    unread,
+    unread_column,
+)
 from everquery.sources.formats import (
     BATCH_ROWS,
     BLOCK_BYTES,
@@ -32,7 +41,9 @@ from everquery.sources.formats import (
     explained,
     format_of,
 )
+from everquery.sources.json_array import array_as_lines
 from everquery.sources.json_lines import JsonLines
+from everquery.state.events import UNREADABLE
 from everquery.stream import Stream
 
 
@@ -53,6 +64,8 @@ class EventFile:
     stream : Stream
     integer_keys : bool
         Whether the keys in CSV are integers; else they are strings. Other formats have types.
+    text_keys : bool
+        Whether the keys in JSON are known to be strings; else the first tells what they are.
 
     Attributes
     ----------
@@ -63,12 +76,19 @@ class EventFile:
     unreadable : Unreadable
     """
 
-    def __init__(self, path: Path, stream: Stream, *, integer_keys: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        stream: Stream,
+        *,
+        integer_keys: bool = False,
+        text_keys: bool = False,
+    ) -> None:
         self.name = str(path)
         self.unreadable = Unreadable()
         self._path = path
         self._stream = stream
-        self._integer_keys = integer_keys
+        self._keys = {"integer_keys": integer_keys, "text_keys": text_keys}
         self.format = format_of(path)
         self.unit = "rows" if self.format == "parquet" else "bytes"
         with explained(path):
@@ -82,6 +102,8 @@ class EventFile:
         """Yield the events in batches."""
         if self.format == "parquet":
             return self._parquet()
+        if self.format == "json":
+            return self._array()
         return self._arrow() if self.format == "arrow" else self._text()
 
     def _parquet(self) -> Iterator[Piece]:
@@ -110,11 +132,15 @@ class EventFile:
                 for first in range(0, batch.num_rows, BATCH_ROWS):
                     yield Piece(batch.slice(first, BATCH_ROWS), file.tell())
 
+    def _array(self) -> Iterator[Piece]:
+        reader = TextEvents("jsonl", self._stream, self.unreadable, **self._keys)
+        with explained(self._path):
+            for block, share in array_as_lines(self._path):
+                yield Piece(reader.read(block, self.name), round(share * (self.total or 0)))
+
     def _text(self) -> Iterator[Piece]:
         with explained(self._path), self._path.open("rb", buffering=0) as file:
-            reader = TextEvents(
-                self.format, self._stream, self.unreadable, integer_keys=self._integer_keys
-            )
+            reader = TextEvents(self.format, self._stream, self.unreadable, **self._keys)
             for block, done in blocks_of_lines(file.fileno(), self.format, stop=lambda: False):
                 yield Piece(reader.read(block, self.name), done)
 
@@ -132,6 +158,7 @@ class EventPipe:
         *,
         form: Format = "jsonl",
         integer_keys: bool = False,
+        text_keys: bool = False,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = "standard input"
@@ -139,7 +166,9 @@ class EventPipe:
         self.format = form
         self._file = file
         self._stop = stop
-        self._reader = TextEvents(form, stream, self.unreadable, integer_keys=integer_keys)
+        self._reader = TextEvents(
+            form, stream, self.unreadable, integer_keys=integer_keys, text_keys=text_keys
+        )
 
     def pieces(self) -> Generator[Piece, None, None]:
         """Yield the events that have arrived, until the end or until told to stop."""
@@ -217,11 +246,18 @@ class TextEvents:
     stream : Stream
     unreadable : Unreadable
         Where lines are counted that can't be read.
-    integer_keys : bool
+    integer_keys, text_keys : bool
+        As of `EventFile`.
     """
 
     def __init__(
-        self, form: Format, stream: Stream, unreadable: Unreadable, *, integer_keys: bool
+        self,
+        form: Format,
+        stream: Stream,
+        unreadable: Unreadable,
+        *,
+        integer_keys: bool,
+        text_keys: bool = False,
     ) -> None:
         self._form = form
         self._stream = stream
@@ -229,7 +265,8 @@ class TextEvents:
         self._key_type = pa.int64() if integer_keys else pa.string()
         self._time_type: pa.DataType | None = None
         self._header: list[str] | None = None
-        self._json = JsonLines(stream, unreadable, integer_keys=integer_keys)
+        known = self._key_type if integer_keys or text_keys else None
+        self._json = JsonLines(stream, unreadable, key_type=known)
         self._first = True
         self._line = 2  # of CSV: behind the header
 
@@ -240,17 +277,25 @@ class TextEvents:
             self._first = False
         csv = self._form == "csv"
         with explained(where):
-            columns = self._csv(block, where) if csv else self._json.read(block, where)
-        table = {}
+            cells = self._csv(block, where) if csv else self._json.read(block, where)
+        texts = {} if csv else dict(self._json.unread)
+        columns = {}
         for name in self._stream.columns():
-            column = columns[name]
-            if name == self._stream.key:
-                table[name] = cast_cells(column, self._key_type) if csv else column
-            elif name == self._stream.time:
-                table[name] = self._times(column)
-            else:
-                table[name] = numbers(column) if pa.types.is_string(column.type) else column
-        return pa.table(table)
+            columns[name] = self._typed(name, cells[name])
+            found = unread(cells[name], columns[name])
+            if found is not None:
+                texts[name] = pc.coalesce(found, texts[name]) if name in texts else found
+        if texts:
+            columns[UNREADABLE] = unread_column(len(cells[name]), texts)
+        return pa.table(columns)
+
+    def _typed(self, name: str, cells: pa.Array) -> pa.Array:
+        """Return the cells of a column in its type; null where one can't be read."""
+        if name == self._stream.key:
+            return cast_cells(cells, self._key_type) if self._form == "csv" else cells
+        if name == self._stream.time:
+            return self._times(cells)
+        return numbers(cells) if pa.types.is_string(cells.type) else cells
 
     def _csv(self, block: bytes, where: str) -> dict[str, pa.Array]:
         if self._header is None:
@@ -262,10 +307,13 @@ class TextEvents:
         return {name: single_array(table.column(name)) for name in wanted}
 
     def _times(self, column: pa.Array) -> pa.Array:
+        text = pa.types.is_string(column.type)
         if self._time_type is None and column.null_count < len(column):
-            self._time_type = time_type(column) if pa.types.is_string(column.type) else column.type
+            self._time_type = time_type(column) if text else column.type
         if self._time_type is None:
             return pa.nulls(len(column))
+        if pa.types.is_temporal(self._time_type) and not text:
+            return pa.nulls(len(column), self._time_type)  # a number is no date
         return cast_cells(column, self._time_type)
 
 

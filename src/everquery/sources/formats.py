@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import pyarrow.ipc
 
 from everquery.errors import UnreadableFileError
 
-Format = Literal["parquet", "arrow", "csv", "jsonl"]
+Format = Literal["parquet", "arrow", "csv", "jsonl", "json"]
 BATCH_ROWS = 100_000
 BLOCK_BYTES = 8 << 20
 LOOK_SECONDS = 0.1  # how often a reader that waits for input looks whether it is to stop
@@ -23,6 +24,7 @@ TITLES: dict[str, str] = {
     "arrow": "Arrow IPC",
     "csv": "CSV",
     "jsonl": "JSON lines",
+    "json": "a JSON array",
 }
 SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
@@ -35,7 +37,9 @@ SUFFIXES: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
+TEXTS = ("csv", "jsonl", "json")
 BOM = b"\xef\xbb\xbf"
+_ARRAY = re.compile(rb"\[\s*([\[{\]\"\d-]|$)")  # a header of CSV may begin with a bracket, too
 _PACKED = {b"\x1f\x8b": "gzip", b"PK": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 
 
@@ -84,7 +88,7 @@ def format_of(path: Path) -> Format:
         what = f"it is packed with {packed}; unpack it first" if packed else "it is binary data"
         wanted = TITLES[named] if named else "Parquet, Arrow, CSV or JSON lines"
         raise UnreadableFileError(f"{path} is not {wanted}: {what}")
-    if named is not None and named != found and not (named == "csv" and found == "jsonl"):
+    if named is not None and named != found and not (named == "csv" and found in TEXTS):
         raise UnreadableFileError(
             f"{path} is not {TITLES[named]}, as its name says: its content looks like"
             f" {TITLES[found]}. Rename it if that is right"
@@ -101,7 +105,10 @@ def _sniff(head: bytes) -> Format | None:
         return None
     if head.startswith(b"PK\x03\x04"):
         return None
-    return "jsonl" if head.removeprefix(BOM).lstrip().startswith(b"{") else "csv"
+    text = head.removeprefix(BOM).lstrip()
+    if text.startswith(b"{"):
+        return "jsonl"
+    return "json" if _ARRAY.match(text) else "csv"
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json
 
 from everquery.errors import UnreadableFileError
@@ -27,22 +26,32 @@ class JsonLines:
     stream : Stream
     unreadable : Unreadable
         Where lines are counted that can't be read.
-    integer_keys : bool
+    key_type : pyarrow.DataType, optional
+        Of keys, if it is known; else the first tells it.
 
     Attributes
     ----------
     key_type : pyarrow.DataType or None
         None before the first key.
+    unread : dict from column to Arrow array of strings
+        Of the last block: the text of what did not fit its column, null for what did.
     """
 
-    def __init__(self, stream: Stream, unreadable: Unreadable, *, integer_keys: bool) -> None:
-        self.key_type = pa.int64() if integer_keys else None
+    def __init__(
+        self, stream: Stream, unreadable: Unreadable, *, key_type: pa.DataType | None = None
+    ) -> None:
+        self.key_type = key_type
+        self.unread: dict[str, pa.Array] = {}
         self._stream = stream
         self._unreadable = unreadable
         self._line = 1
 
     def read(self, block: bytes, where: str) -> dict[str, pa.Array]:
-        """Return the columns of whole lines; what does not fit its column is null."""
+        """Return the columns of whole lines; what does not fit its column is null.
+
+        Times may be text: what they are is not decided here.
+        """
+        self.unread = {}
         found = self._in_bulk(block)
         if found is None:
             return self._one_by_one(block, where)
@@ -72,10 +81,6 @@ class JsonLines:
         columns = {name: single_array(table.column(name)) for name in schema.names}
         if any(_may_be_rounded(column) for column in columns.values()):
             return None
-        time = columns.get(self._stream.time or "")
-        if time is not None and pa.types.is_string(time.type):
-            empty = pc.equal(time, "")
-            columns[str(self._stream.time)] = pc.if_else(empty, pa.scalar(None, time.type), time)
         if self._stream.key is not None:
             self.key_type = schema.field(self._stream.key).type
         return columns
@@ -114,7 +119,15 @@ class JsonLines:
                         rows[name].append(event.get(name))
             self._line += 1
         self._line -= 1  # behind the last line break there is no line yet
-        return {name: self._typed(name, values) for name, values in rows.items()}
+        columns = {}
+        for name, values in rows.items():
+            columns[name] = self._typed(name, values)
+            if columns[name].null_count > values.count(None):
+                fits = columns[name].is_valid().to_pylist()
+                pairs = zip(values, fits, strict=True)
+                texts = [None if v is None or fit else _text(v) for v, fit in pairs]
+                self.unread[name] = pa.array(texts, pa.string())
+        return columns
 
     def _event(self, line: bytes, where: str) -> dict[str, Any] | None:
         try:
@@ -127,6 +140,11 @@ class JsonLines:
             reason = "not a JSON object"
         if isinstance(event, dict):
             return event
+        if self._line == 1 and line.lstrip().startswith(b"["):
+            raise UnreadableFileError(
+                f"{where} begins with a JSON array; JSON lines have one object a line. Name the"
+                " file .json if it is one array, or give its elements one a line (jq -c '.[]')"
+            )
         if self._line == 1:
             raise UnreadableFileError(
                 f"{where}: line 1 is {reason}; JSON lines have one object a line"
@@ -191,5 +209,13 @@ def _times(values: list[Any]) -> pa.Array:
         return pa.array(values, pa.int64())
     if kinds and kinds <= {int, float}:
         return pa.array([exact_number(v) for v in values], pa.float64())
-    texts = [None if v is None else str(v) for v in values]
-    return pa.array([text if text and fits_arrow(text) else None for text in texts], pa.string())
+    texts = [
+        None if v is None else v if type(v) is str and fits_arrow(v) else _text(v) for v in values
+    ]
+    return pa.array(texts, pa.string())
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - whatever JSON holds
+    """Return a value as JSON has it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if fits_arrow(text) else json.dumps(value)

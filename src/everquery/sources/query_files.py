@@ -23,6 +23,7 @@ from everquery.sources.files import arrow_batches, blocks_of_lines, csv_cells, t
 from everquery.sources.formats import (
     BATCH_ROWS,
     BOM,
+    TITLES,
     Unreadable,
     explained,
     format_of,
@@ -61,8 +62,10 @@ def read_queries(path: Path, *, progress: Callable[[int, int], None]) -> QueryRo
         If the file can't be read at all.
     """
     form = format_of(path)
-    if form == "jsonl":
-        raise UnreadableFileError(f"{path} holds JSON lines; queries load from Parquet, CSV, Arrow")
+    if form in ("jsonl", "json"):
+        raise UnreadableFileError(
+            f"{path} holds {TITLES[form]}; queries load from Parquet, CSV, Arrow"
+        )
     with explained(path):
         if form == "csv":
             return _read_csv_queries(path, progress)

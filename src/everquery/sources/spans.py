@@ -19,6 +19,7 @@ from everquery.sources.cells import cast_cells, single_array
 from everquery.sources.files import EventFile, TextEvents
 from everquery.sources.formats import (
     BATCH_ROWS,
+    TEXTS,
     Format,
     Unreadable,
     explained,
@@ -27,6 +28,7 @@ from everquery.sources.formats import (
 from everquery.stream import Stream
 
 SPAN_BYTES = 32 << 20
+WHOLE = ("arrow", "json")  # formats that are read from the beginning to the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,9 @@ class Span:
     Attributes
     ----------
     path : str
-    form : {"parquet", "arrow", "csv", "jsonl"}
+    form : {"parquet", "arrow", "csv", "jsonl", "json"}
     begin, end : int
-        Row groups of Parquet, bytes of text; of Arrow files the whole.
+        Row groups of Parquet, bytes of lines; of other files the whole.
     size : int
         About how many bytes it is.
     """
@@ -61,7 +63,7 @@ def spans_of(path: Path) -> Iterator[Span]:
     form = format_of(path)
     if form == "parquet":
         yield from _row_groups(path)
-    elif form == "arrow":
+    elif form in WHOLE:
         size = path.stat().st_size
         yield Span(str(path), form, 0, size, size)
     else:
@@ -110,7 +112,7 @@ def types_of(path: Path, stream: Stream, *, integer_keys: bool = False) -> pa.Sc
     first = next(iter(file.pieces()), None)
     if first is None:
         raise UnreadableFileError(f"{path} has no event, so the types of its columns are unknown")
-    text = file.format in ("csv", "jsonl")
+    text = file.format in TEXTS
     fields = []
     for name in stream.columns():
         kind = first.batch.schema.field(name).type
@@ -162,9 +164,11 @@ def _tables(
     span: Span, stream: Stream, unreadable: Unreadable, *, integer_keys: bool
 ) -> Iterator[pa.Table]:
     path = Path(span.path)
-    if span.form == "arrow":
-        for piece in EventFile(path, stream).pieces():
+    if span.form in WHOLE:
+        events = EventFile(path, stream, integer_keys=integer_keys)
+        for piece in events.pieces():
             yield pa.table(piece.batch)
+        unreadable.count += events.unreadable.count
         return
     if span.form == "parquet":
         with explained(path), pq.ParquetFile(path, memory_map=True) as file:

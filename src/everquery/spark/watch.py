@@ -90,8 +90,12 @@ def watch(
     Returns
     -------
     DataFrame
-        Streaming: query_id, kind, event, key, time, seq, reason, the attributes, held_back,
-        notice_id, and log_position, the version of the query set.
+        Streaming: query_id, kind, event, key, time, seq, reason, the attributes; total and rounds
+        (of thresholds that fire), held_back (of notices that sum up others); value, rank_low,
+        rank_high, n and epsilon (of quantiles that change; quantile_value and so on where an
+        attribute or a carried column has the name); notice_id, log_position, the version of the
+        query set, and the carried columns. Events are match, enter, leave, fire, change, end,
+        quarantined, and refused for dead letters. docs/spark.md says what is filled when.
     """
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise SparkError("watch takes a streaming DataFrame; this one is not")

@@ -18,11 +18,16 @@ from everquery.state.events import (
     NULL_ATTRIBUTE,
     NULL_TIME,
     REASONS,
+    UNREADABLE_ATTRIBUTE,
+    UNREADABLE_KEY,
+    UNREADABLE_TIME,
+    UNREADABLE_WEIGHT,
 )
 from everquery.stream import Stream
 
 KEPT = 100_000  # rows
 MOST_TABLES = 256
+EXAMPLES = 3  # of each reason
 
 _DETAILS = {
     NULL_ATTRIBUTE: "{} is null",
@@ -30,6 +35,7 @@ _DETAILS = {
     INEXACT_ATTRIBUTE: "{} is a number that float64 can't hold exactly",
     LATE: "older than the last accepted event of its key",
 }
+_UNREAD = (UNREADABLE_KEY, UNREADABLE_TIME, UNREADABLE_ATTRIBUTE, UNREADABLE_WEIGHT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class Letters:
     key : Arrow array
     time : Arrow array
     values : float64, shape (attributes, n)
+    text : Arrow array of strings, or None
+        The value at fault as it was read, where that is known.
     """
 
     position: Int64s
@@ -55,6 +63,25 @@ class Letters:
     key: pa.Array
     time: pa.Array
     values: Floats
+    text: pa.Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A refused value.
+
+    Attributes
+    ----------
+    row : int
+        How many events had arrived before.
+    column : str or None
+    value : str or None
+        As it was read; None where it was null, or is not known any more.
+    """
+
+    row: int
+    column: str | None
+    value: str | None
 
 
 class DeadLetters:
@@ -72,13 +99,44 @@ class DeadLetters:
         self._kept: deque[pa.Table] = deque()
         self._rows = 0
         self.counts = np.zeros(len(REASONS), np.int64)
+        self._examples: dict[int, list[Example]] = {}
 
     def add(self, letters: Letters) -> None:
         """Count the letters, and keep them; the oldest make room."""
         if not letters.reason.size:
             return
         self.counts += np.bincount(letters.reason, minlength=len(REASONS))
+        self._take_examples(letters)
         self.keep(self._table(letters))
+
+    def _take_examples(self, letters: Letters) -> None:
+        """Keep the first letters of each reason."""
+        for reason in np.unique(letters.reason).tolist():
+            known = self._examples.setdefault(reason, [])
+            rows = np.flatnonzero(letters.reason == reason)[: EXAMPLES - len(known)]
+            known.extend(self._example(letters, int(row)) for row in rows)
+
+    def _example(self, letters: Letters, row: int) -> Example:
+        reason = int(letters.reason[row])
+        value = None if letters.text is None else letters.text[row].as_py()
+        if reason == LATE:
+            value = letters.time[row].cast(pa.string()).as_py()
+        elif reason == NAN_ATTRIBUTE:
+            value = "NaN"
+        column = self._column(reason, int(letters.culprit[row]))
+        return Example(int(letters.position[row]), column, value)
+
+    def _column(self, reason: int, culprit: int) -> str | None:
+        """Return the column that a reason is about."""
+        if culprit >= 0:
+            return self._stream.attributes[culprit]
+        role = REASONS[reason].rpartition("_")[2]
+        columns = {"key": self._stream.key, "weight": self._stream.weight}
+        return columns.get(role, self._stream.time)
+
+    def examples(self) -> dict[str, list[Example]]:
+        """Return the first refused values of each reason."""
+        return {REASONS[reason]: list(known) for reason, known in self._examples.items()}
 
     def keep(self, table: pa.Table) -> None:
         """Keep rows that are counted already."""
@@ -123,6 +181,11 @@ class DeadLetters:
         """Return how many were refused for each reason that occurred."""
         return {REASONS[i]: int(n) for i, n in enumerate(self.counts) if n}
 
+    def set_counts(self, counts: Array) -> None:
+        """Take over counts, perhaps of a version that knew fewer reasons."""
+        self.counts[:] = 0
+        self.counts[: counts.size] = counts
+
     def save(self, arrays: dict[str, Array]) -> None:
         """Put counts and kept letters into a snapshot."""
         sink = pa.BufferOutputStream()
@@ -134,7 +197,7 @@ class DeadLetters:
 
     def load(self, arrays: dict[str, Array]) -> None:
         """Take over counts and letters of a snapshot."""
-        self.counts[:] = arrays["dead_letters.counts"]
+        self.set_counts(arrays["dead_letters.counts"])
         with pa.ipc.open_stream(arrays["dead_letters.kept"].tobytes()) as reader:
             kept = reader.read_all()
         if kept.num_rows:  # an empty table does not know the types of keys and times
@@ -145,24 +208,29 @@ class DeadLetters:
         columns: dict[str, pa.Array] = {
             "position": pa.array(letters.position),
             "reason": pa.array(REASONS).take(pa.array(letters.reason)),
-            "detail": pa.array(
-                [
-                    _DETAILS.get(reason, REASONS[reason].replace("_", " ")).format(
-                        names[culprit] if culprit >= 0 else ""
-                    )
-                    for reason, culprit in zip(
-                        letters.reason.tolist(), letters.culprit.tolist(), strict=True
-                    )
-                ],
-                pa.string(),
-            ),
+            "detail": pa.array(self._details(letters), pa.string()),
             "key": letters.key,
             "time": letters.time,
         }
         if letters.reason.size and not pa.types.is_null(letters.time.type):
-            absent = pa.array(letters.reason == NULL_TIME)
+            absent = pa.array(np.isin(letters.reason, (NULL_TIME, UNREADABLE_TIME)))
             columns["time"] = pc.if_else(absent, pa.scalar(None, letters.time.type), letters.time)
         for a, name in enumerate(names):
-            absent = (letters.reason == NULL_ATTRIBUTE) & (letters.culprit == a)
+            absent = np.isin(letters.reason, (NULL_ATTRIBUTE, UNREADABLE_ATTRIBUTE))
+            # An inexact number is never 0: that stands for one that was not read at all.
+            absent |= (letters.reason == INEXACT_ATTRIBUTE) & (letters.values[a] == 0)
+            absent &= letters.culprit == a
             columns[name] = pa.array(letters.values[a], mask=absent)
         return pa.table(columns)
+
+    def _details(self, letters: Letters) -> list[str]:
+        texts = [None] * letters.reason.size if letters.text is None else letters.text.to_pylist()
+        found = zip(letters.reason.tolist(), letters.culprit.tolist(), texts, strict=True)
+        return [self._detail(*each) for each in found]
+
+    def _detail(self, reason: int, culprit: int, text: str | None) -> str:
+        if reason in _UNREAD:
+            told = "" if text is None else f": {text!r}"
+            return f"{self._column(reason, culprit)} can't be read{told}"
+        name = self._stream.attributes[culprit] if culprit >= 0 else ""
+        return _DETAILS.get(reason, REASONS[reason].replace("_", " ")).format(name)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from everquery.columns import exact_floats, is_numeric
 from everquery.errors import InvalidBatchError
@@ -13,7 +14,12 @@ from everquery.index.arrays import Array, Bytes, Floats, Int64s
 from everquery.index.weighed import HEAVIEST
 from everquery.stream import Stream
 
-# Why a row is refused, in the order in which it is looked for.
+# A column that sources add to a batch: a map from the name of a column to the text of a value that
+# was there, but is not what the column holds. The column itself is null in that row.
+UNREADABLE = "everquery unreadable"
+LONGEST_TEXT = 200  # letters of such a text that are kept
+
+# Why a row is refused. Their places are in checkpoints and snapshots: new ones come last.
 REASONS = (
     "",
     "null_key",
@@ -24,6 +30,10 @@ REASONS = (
     "null_weight",
     "bad_weight",
     "late",
+    "unreadable_key",
+    "unreadable_time",
+    "unreadable_attribute",
+    "unreadable_weight",
 )
 (
     FINE,
@@ -35,7 +45,12 @@ REASONS = (
     NULL_WEIGHT,
     BAD_WEIGHT,
     LATE,
+    UNREADABLE_KEY,
+    UNREADABLE_TIME,
+    UNREADABLE_ATTRIBUTE,
+    UNREADABLE_WEIGHT,
 ) = range(len(REASONS))
+_INTEGER = r"^\s*[+-]?\d+\s*$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,8 @@ class Arrivals:
         0, or why the row is refused: a place in `REASONS`.
     culprit : int8, shape (n,)
         The attribute that is at fault, or -1.
+    text : Arrow array of strings, shape (n,); None if no row has one
+        The value that is at fault as it was read, where that is known.
     oldest, newest : int or float, optional
         For a part of a larger batch: the least and the largest time of the good rows in all parts.
     """
@@ -64,6 +81,7 @@ class Arrivals:
     weight: Int64s | None
     refused: Bytes
     culprit: Array
+    text: pa.Array | None = None
     oldest: int | float | None = None
     newest: int | float | None = None
 
@@ -81,19 +99,94 @@ def decode(batch: pa.RecordBatch | pa.Table, stream: Stream) -> Arrivals:
     """
     columns = _columns(batch, stream)
     n = batch.num_rows
-    refused = np.zeros(n, np.uint8)
+    faults = _Faults(n, _unread(batch))
     culprit = np.full(n, -1, np.int8)
-    key = None if stream.key is None else _key(columns[stream.key], stream.key, refused)
+    key = None if stream.key is None else _key(columns[stream.key], stream.key, faults)
     time, time_type = None, pa.null()
     if stream.time is not None:
-        time, time_type = _time(columns[stream.time], stream.time, refused)
+        time, time_type = _time(columns[stream.time], stream.time, faults)
     values = np.empty((len(stream.attributes), n), np.float64)
     for i, name in enumerate(stream.attributes):
-        before = refused != FINE
-        values[i] = _attribute(columns[name], name, refused)
-        culprit[(refused != FINE) & ~before] = i
-    weight = None if stream.weight is None else _weight(columns[stream.weight], stream, refused)
-    return Arrivals(key, time, time_type, values, weight, refused, culprit)
+        before = faults.refused != FINE
+        values[i] = _attribute(columns[name], name, faults)
+        culprit[(faults.refused != FINE) & ~before] = i
+    weight = None if stream.weight is None else _weight(columns[stream.weight], stream, faults)
+    return Arrivals(
+        key, time, time_type, values, weight, faults.refused, culprit, text=faults.text()
+    )
+
+
+class _Faults:
+    """What is wrong with the rows of a batch: the first reason against each, and the value.
+
+    Parameters
+    ----------
+    rows : int
+    unread : dict from column to rows and texts
+        What a source could not read.
+    """
+
+    def __init__(self, rows: int, unread: dict[str, tuple[Int64s, pa.Array]]) -> None:
+        self.refused: Bytes = np.zeros(rows, np.uint8)
+        self._unread = unread
+        self._rows: list[Int64s] = []
+        self._texts: list[pa.Array] = []
+
+    def note(self, rows: Array, reason: int, column: pa.Array | None = None) -> None:
+        """Note a reason for rows that have none yet, and their values in a column."""
+        fresh = rows & (self.refused == FINE)
+        self.refused[fresh] = reason
+        if column is not None and fresh.any():
+            self._keep(np.flatnonzero(fresh), column.take(pa.array(np.flatnonzero(fresh))))
+
+    def note_unread(self, name: str, reason: int, *, number: int | None = None) -> None:
+        """Note a reason for rows of which a column could not be read.
+
+        `number` is the reason where the text is a whole number, so one that is too long.
+        """
+        if name not in self._unread:
+            return
+        rows, texts = self._unread[name]
+        fresh = self.refused[rows] == FINE
+        reasons = np.full(rows.size, reason, np.uint8)
+        if number is not None:
+            reasons[np.asarray(pc.match_substring_regex(texts, _INTEGER))] = number
+        self.refused[rows[fresh]] = reasons[fresh]
+        self._keep(rows[fresh], texts.filter(pa.array(fresh)))
+
+    def _keep(self, rows: Int64s, values: pa.Array) -> None:
+        self._rows.append(rows)
+        self._texts.append(pc.utf8_slice_codeunits(values.cast(pa.string()), 0, LONGEST_TEXT))
+
+    def text(self) -> pa.Array | None:
+        """Return the values at fault, by row."""
+        if not self._rows:
+            return None
+        place = np.full(self.refused.size, -1, np.int64)
+        rows = np.concatenate(self._rows)
+        place[rows] = np.arange(rows.size)
+        return pa.concat_arrays(self._texts).take(pa.array(place, mask=place < 0))
+
+
+def _unread(batch: pa.RecordBatch | pa.Table) -> dict[str, tuple[Int64s, pa.Array]]:
+    """Return which rows of which columns a source could not read, and their texts."""
+    at = batch.schema.get_field_index(UNREADABLE)
+    if at < 0 or not pa.types.is_map(batch.schema.field(at).type):
+        return {}
+    column = batch.column(at)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0)
+    offsets = np.asarray(column.offsets)
+    rows = np.repeat(np.arange(len(column)), np.diff(offsets))
+    names = column.keys.slice(offsets[0], rows.size)
+    texts = column.items.slice(offsets[0], rows.size)
+    found = {}
+    for name in pc.unique(names).to_pylist():
+        picked = pc.equal(names, name)
+        found[name] = rows[np.asarray(picked)], texts.filter(picked)
+    return found
 
 
 def _columns(batch: pa.RecordBatch | pa.Table, stream: Stream) -> dict[str, pa.Array]:
@@ -120,11 +213,6 @@ def _columns(batch: pa.RecordBatch | pa.Table, stream: Stream) -> dict[str, pa.A
     return columns
 
 
-def _refuse(refused: Bytes, rows: Array, reason: int) -> None:
-    """Note a reason for rows that have none yet."""
-    refused[rows & (refused == FINE)] = reason
-
-
 def _wrong_type(name: str, column: pa.Array, wanted: str) -> InvalidBatchError:
     return InvalidBatchError(
         f"column {name!r} has type {column.type}; it must be {wanted}."
@@ -132,7 +220,7 @@ def _wrong_type(name: str, column: pa.Array, wanted: str) -> InvalidBatchError:
     )
 
 
-def _key(column: pa.Array, name: str, refused: Bytes) -> pa.Array:
+def _key(column: pa.Array, name: str, faults: _Faults) -> pa.Array:
     values = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_string_view(values):
         if pa.types.is_dictionary(column.type):
@@ -152,18 +240,20 @@ def _key(column: pa.Array, name: str, refused: Bytes) -> pa.Array:
     # A dictionary may hold nulls as values too; `is_valid` of the indices does not see them.
     if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
         column = column.dictionary_decode()
+    faults.note_unread(name, UNREADABLE_KEY)
     if column.null_count:
-        _refuse(refused, np.asarray(column.is_null()), NULL_KEY)
+        faults.note(np.asarray(column.is_null()), NULL_KEY)
     return column
 
 
-def _time(column: pa.Array, name: str, refused: Bytes) -> tuple[Array, pa.DataType]:
+def _time(column: pa.Array, name: str, faults: _Faults) -> tuple[Array, pa.DataType]:
     kind = column.type
+    faults.note_unread(name, UNREADABLE_TIME)
     if column.null_count:
-        _refuse(refused, np.asarray(column.is_null()), NULL_TIME)
+        faults.note(np.asarray(column.is_null()), NULL_TIME)
     if pa.types.is_floating(kind):
         time = np.asarray(column.cast(pa.float64()).fill_null(0.0))
-        _refuse(refused, np.isnan(time), NULL_TIME)
+        faults.note(np.isnan(time), NULL_TIME)
         return time, pa.float64()
     if pa.types.is_date32(kind):
         column = column.cast(pa.int32())
@@ -180,28 +270,30 @@ def _time(column: pa.Array, name: str, refused: Bytes) -> tuple[Array, pa.DataTy
         raise InvalidBatchError(f"column {name!r}: {error}; times are 64-bit") from None
 
 
-def _attribute(column: pa.Array, name: str, refused: Bytes) -> Floats:
+def _attribute(column: pa.Array, name: str, faults: _Faults) -> Floats:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if not is_numeric(column.type):
         raise _wrong_type(name, column, "numbers")
+    faults.note_unread(name, UNREADABLE_ATTRIBUTE, number=INEXACT_ATTRIBUTE)
     floats, null, inexact = exact_floats(column)
     if null is not None:
-        _refuse(refused, null, NULL_ATTRIBUTE)
+        faults.note(null, NULL_ATTRIBUTE)
     not_a_number = np.isnan(floats)
     if not_a_number.any():
-        _refuse(refused, not_a_number, NAN_ATTRIBUTE)
+        faults.note(not_a_number, NAN_ATTRIBUTE)
     if inexact is not None:
-        _refuse(refused, inexact, INEXACT_ATTRIBUTE)
+        faults.note(inexact, INEXACT_ATTRIBUTE, column)
     return floats
 
 
-def _weight(column: pa.Array, stream: Stream, refused: Bytes) -> Int64s:
+def _weight(column: pa.Array, stream: Stream, faults: _Faults) -> Int64s:
     kind = column.type
     if not is_numeric(kind):
         raise _wrong_type(str(stream.weight), column, "integers")
+    faults.note_unread(str(stream.weight), UNREADABLE_WEIGHT, number=BAD_WEIGHT)
     if column.null_count:
-        _refuse(refused, np.asarray(column.is_null()), NULL_WEIGHT)
+        faults.note(np.asarray(column.is_null()), NULL_WEIGHT)
     if pa.types.is_integer(kind):
         numbers = np.asarray(column.fill_null(pa.scalar(1, kind)))
         good = numbers <= HEAVIEST
@@ -209,5 +301,5 @@ def _weight(column: pa.Array, stream: Stream, refused: Bytes) -> Int64s:
         numbers = np.asarray(column.cast(pa.float64()).fill_null(1.0))
         good = (numbers == np.floor(numbers)) & (np.abs(numbers) <= HEAVIEST)
     weight = np.where(good, numbers, 0).astype(np.int64)
-    _refuse(refused, weight < 1, BAD_WEIGHT)
+    faults.note(weight < 1, BAD_WEIGHT, column)
     return weight

@@ -52,6 +52,57 @@ class TestStreams:
     def test_a_bad_span(self, shell, span):
         shell("stream", "create", "x", "-a", "a", "--time", "t", "--grace", span, code=2)
 
+    def test_a_grace_that_times_have_no_unit_for_is_mended(self, shell, tmp_path):
+        shell("stream", "create", "slow", "--time", "ts", "-a", "price", "--grace", "7d")
+        (tmp_path / "e.csv").write_text("ts,price\n1,40\n2,41\n")
+        for command in ("run", "replay"):
+            told = shell(command, "e.csv", "-s", "slow", code=1).stderr
+            assert "'ts' has type int64, which has no unit for a span of 7 days" in told
+            assert "everquery stream alter slow --grace NUMBER" in told
+        assert (
+            "grace 5, expire-after none" in shell("stream", "alter", "slow", "--grace", "5").stdout
+        )
+        assert shell.json("run", "e.csv", "-s", "slow", "--out", "n.jsonl")["events"] == 2
+        shell("stream", "alter", "slow", "--grace", "none", "--expire-after", "90")
+        slow = shell.json("stream", "show", "slow")
+        assert (slow["grace"], slow["expire_after"], slow["attributes"]) == (None, 90, ["price"])
+
+    def test_a_stream_keeps_its_queries_when_it_is_altered(self, shell):
+        shell("query", "add", "a", "--key", "IBM")
+        altered = shell.json("stream", "alter", "trades", "--expire-after", "1h")
+        assert (altered["grace"], altered["expire_after"]) == (None, "3600s")
+        assert [query["id"] for query in shell.json("query", "list")] == ["a"]
+
+    @pytest.mark.parametrize(
+        ("options", "code", "said"),
+        [
+            ([], 2, "give --grace"),
+            (["--grace", "soon"], 2, "is no span of time"),
+            (["--grace=-1"], 1, "it must be positive"),
+            (["--expire-after", "0"], 1, "it must be positive"),
+        ],
+    )
+    def test_what_can_not_be_altered(self, shell, options, code, said):
+        assert said in shell("stream", "alter", "trades", *options, code=code).stderr
+        assert shell.json("stream", "show")["grace"] is None
+        assert "no stream 'nope'" in shell("stream", "alter", "nope", "--grace", 1, code=1).stderr
+
+    def test_dropping(self, shell):
+        shell("query", "add", "a")
+        shell("query", "add", "b")
+        shell("query", "drop", "b")
+        told = shell("stream", "drop", "trades", code=2).stderr
+        assert "1 live query; --yes" in told
+        assert [query["id"] for query in shell.json("query", "list")] == ["a"]
+        assert "with 1 live query" in shell("stream", "drop", "trades", "--yes").stdout
+        assert shell.json("stream", "list") == []
+        assert "no stream" in shell("stream", "drop", "trades", code=1).stderr
+        shell("stream", "create", "trades", "-a", "volume")
+        assert shell.json("query", "list") == []
+        shell("query", "add", "a", "--box", "volume=1..")
+        shell("query", "drop", "a")
+        shell("stream", "drop", "trades")
+
 
 class TestQueries:
     def test_a_life(self, shell):
@@ -228,6 +279,18 @@ class TestLoad:
         assert "not below" in bad[2]["reason"]
         assert bad[3]["id"] == "q40"
         assert len(shell.json("query", "list")) == 9_960
+
+    def test_which_crossings_are_told(self, shell, tmp_path):
+        path = tmp_path / "q.csv"
+        path.write_text('id,emit,skip_leave\na,enter,\nb,"enter,leave",true\nc,,\nd,exit,\n')
+        load = ["query", "load", path, "--kind", "border"]
+        told = shell(*load, code=1).stderr
+        assert "row 3 ('d'): emit must be enter, leave or enter,leave, or null for both" in told
+        shell(*load, "--on-error", "skip")
+        listed = shell.json("query", "list")
+        assert [(query["id"], query["emit"]) for query in listed] == [
+            ("a", "enter"), ("b", "enter"), ("c", "enter,leave"),
+        ]  # fmt: skip
 
     def test_the_kind_is_in_a_column_or_given(self, shell, tmp_path):
         path = tmp_path / "q.csv"

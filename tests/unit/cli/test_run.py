@@ -27,7 +27,9 @@ def band(shell):
 
 def write_events(path, prices=PRICES):
     rows = [{"symbol": "IBM", "ts": i, "price": price} for i, price in enumerate(prices)]
-    if path.suffix == ".jsonl":
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows, indent=2))
+    elif path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     elif path.suffix == ".csv":
         lines = [f"{row['price']},extra,{row['ts']},IBM\r\n" for row in rows]
@@ -44,7 +46,7 @@ def write_events(path, prices=PRICES):
 EXPECTED = [("band", "enter", 0), ("band", "leave", 1), ("band", "enter", 2), ("cheap", "match", 2)]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet", "arrow"])
 class TestFormats:
     def test_notices_are_those_of_the_engine(self, band, tmp_path, suffix):
         path = write_events(tmp_path / f"e.{suffix}")
@@ -101,11 +103,42 @@ def test_what_can_not_be_read_is_counted(band, tmp_path):
     summary = json.loads(band("run", path, "--json").stderr)
     assert summary["events"] == 5
     assert summary["unreadable_lines"] == 1
-    assert summary["refused_by_reason"] == {"null_attribute": 1, "null_key": 1, "null_time": 1}
+    assert summary["refused_by_reason"] == {
+        "unreadable_attribute": 1, "null_key": 1, "null_time": 1,
+    }  # fmt: skip
     assert summary["notices_by_event"] == {"enter": 1, "leave": 1}
     told = band("run", path).stderr
     assert "line 4: it has 2 columns, not 3" in told
     assert "3 events refused" in told
+    assert "unreadable_attribute 1: " in told
+    assert "e.csv row 1, price is dear" in told
+
+
+def test_a_summary_shows_the_first_refused_values(band, tmp_path):
+    good, bad = tmp_path / "a.csv", tmp_path / "b.csv"
+    good.write_text("symbol,ts,price\nIBM,1,45\nIBM,2,46\n")
+    lines = [f"IBM,{ts},45" for ts in ("3", "soon", "4", "then", "\x1b[2J", "never", "")]
+    bad.write_text("\n".join(["symbol,ts,price", *lines, "IBM,0,45", "IBM,5,nan"]) + "\n")
+    expected = {
+        "late": [{"input": str(bad), "row": 7, "column": "ts", "value": "0"}],
+        "nan_attribute": [{"input": str(bad), "row": 8, "column": "price", "value": "NaN"}],
+        "null_time": [{"input": str(bad), "row": 6, "column": "ts", "value": None}],
+        "unreadable_time": [
+            {"input": str(bad), "row": row, "column": "ts", "value": value}
+            for row, value in [(1, "soon"), (3, "then"), (4, "\x1b[2J")]
+        ],
+    }
+    assert band.json("run", good, bad, "--out", "n.jsonl")["refused_examples"] == expected
+    assert band.json("replay", good, bad)["refused_examples"] == expected
+    for told in (band("run", good, bad, "--quiet"), band("replay", good, bad)):
+        assert "\x1b[2J" not in told.output
+    told = band("run", good, bad).stderr
+    assert f"  null_time 1: {bad} row 6, ts is null\n" in told
+    assert (
+        f"  unreadable_time 4: {bad} row 1, ts is soon; {bad} row 3, ts is then;"
+        f' {bad} row 4, ts is "\\u001b[2J"; and 1 more\n'
+    ) in told
+    assert "refused" not in band("run", good).stderr
 
 
 def test_json_lines_with_odd_values(band, tmp_path):
@@ -130,7 +163,12 @@ def test_json_lines_with_odd_values(band, tmp_path):
     assert notices[1]["price"] == "Infinity"
     summary = json.loads(result.stderr)
     assert summary["unreadable_lines"] == 2
-    assert summary["refused"] == 4
+    assert summary["refused_by_reason"] == {
+        "inexact_attribute": 1,
+        "unreadable_key": 1,
+        "unreadable_time": 1,
+        "unreadable_attribute": 1,
+    }
 
 
 def test_standard_input(band):
@@ -145,7 +183,12 @@ def test_standard_input(band):
     done = everquery(band, "run", "-", input=lines)
     assert done.returncode == 1
     assert "--format csv" in done.stderr
+    done = everquery(band, "run", "-", input='[\n{"symbol": "IBM", "ts": 1, "price": 45}\n]')
+    assert done.returncode == 1
+    assert "standard input begins with a JSON array" in done.stderr
     band("run", "-", "-", code=2)
+    told = band("run", "-", "--engine", "spark", "--read-only", code=2).stderr
+    assert "Spark reads no standard input" in told  # and takes --read-only
 
 
 def test_a_byte_order_mark_and_mixed_line_ends(band, tmp_path):
@@ -157,6 +200,16 @@ def test_a_byte_order_mark_and_mixed_line_ends(band, tmp_path):
     )
     (tmp_path / "e.jsonl").write_bytes(objects)
     assert band.json("run", "e.jsonl", "--out", "n.jsonl")["events"] == 2
+
+
+def test_an_array_with_other_things_in_it(band, tmp_path):
+    event = {"symbol": "IBM", "ts": 1, "price": 45}
+    (tmp_path / "e.json").write_text(" \ufeff"[1:] + json.dumps([event, 7, event | {"price": 5}]))
+    told = band("run", "e.json").stderr
+    assert "2 events" in told
+    assert "e.json: 1 line left out; the first is line 2: not a JSON object" in told
+    (tmp_path / "e.json").write_text("[]")
+    assert band.json("run", "e.json", "--out", "n.jsonl")["events"] == 0
 
 
 def test_text_that_is_not_utf_8(band, tmp_path):
@@ -178,6 +231,11 @@ def test_text_that_is_not_utf_8(band, tmp_path):
         ("e.parquet", "symbol,ts,price\n", "its content looks like CSV"),
         ("e.jsonl", '{"symbol": \n', "line 1 is not JSON"),
         ("e.jsonl", "", "is empty"),
+        ("e.json", '[{"symbol": "IBM"},', "begins as a JSON array, but is not JSON"),
+        ("e.json", "[\n", "begins as a JSON array, but is not JSON"),
+        ("e.json", "[7]", "line 1 is not a JSON object"),
+        ("e.jsonl", '[{"symbol": "IBM"}]', "its content looks like a JSON array"),
+        ("e.jsonl", "[7]", "its content looks like"),
     ],
 )
 def test_bad_files(band, tmp_path, name, content, reason):

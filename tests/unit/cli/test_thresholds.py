@@ -113,6 +113,43 @@ def test_fires_are_told(weighed, tmp_path):
     assert left == ["sold"]
 
 
+def once(weighed, tmp_path):
+    weighed("query", "add", "three", "-s", "fills", "--kind", "threshold", "--total", 3, "--count")
+    path = tmp_path / "fills.csv"
+    path.write_text("symbol,price,shares\nIBM,40,6\nIBM,41,6\nIBM,42,25\n")
+    return path
+
+
+def test_a_replay_counts_queries_that_have_ended(weighed, tmp_path):
+    path = once(weighed, tmp_path)
+    assert "1 of 1 queries reported something" in weighed("replay", "-s", "fills", path).stdout
+    told = weighed.json("replay", "-s", "fills", path)
+    assert (told["queries"], told["queries_with_notices"]) == (1, 1)
+
+
+def test_a_run_says_that_queries_ended_in_the_registry(weighed, tmp_path):
+    path = once(weighed, tmp_path)
+    for _ in range(2):  # the registry stays as it is
+        done = weighed("run", "-s", "fills", path, "--read-only")
+        assert [line.split()[:2] for line in done.stdout.splitlines()] == [["fire", "three"]]
+        assert "1 query ended by firing once or by ttl; the registry" in done.stderr
+    assert [row["id"] for row in weighed.json("query", "list", "-s", "fills")] == ["three"]
+    done = weighed("run", "-s", "fills", path)
+    assert "1 query ended by firing once or by ttl, and is gone from the registry" in done.stderr
+    assert weighed.json("query", "list", "-s", "fills") == []
+    done = weighed("run", "-s", "fills", path)
+    assert "ended" not in done.stderr
+
+
+def test_a_ttl_that_passes_ends_a_query_in_the_registry(shell, tmp_path):
+    shell("query", "add", "brief", "--ttl", 5)
+    path = tmp_path / "e.csv"
+    path.write_text("symbol,ts,price\nIBM,1,40\nIBM,9,40\n")
+    assert shell.json("run", path, "--out", "n.jsonl", "--read-only")["ended"] == 1
+    assert shell.json("run", path, "--out", "n.jsonl")["ended"] == 1
+    assert shell.json("query", "list") == []
+
+
 class TestLoad:
     def test_a_file_of_thresholds(self, shell, tmp_path):
         (tmp_path / "q.csv").write_text(

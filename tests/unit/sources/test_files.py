@@ -1,6 +1,7 @@
 """Files of events and queries as batches."""
 
 import contextlib
+import json
 import os
 
 import pyarrow as pa
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 import everquery as eq
 from everquery.sources.cells import numbers
-from everquery.sources.files import EventFile, EventPipe
+from everquery.sources.files import EventFile, EventPipe, TextEvents
+from everquery.sources.formats import Unreadable
 from everquery.sources.query_files import read_queries
+from everquery.state.events import UNREADABLE
 
 STREAM = eq.Stream("t", key="k", time="ts", attributes=["x"])
 
@@ -58,10 +61,92 @@ def test_json_that_arrow_can_not_hold(tmp_path):
     ]
     (tmp_path / "e.jsonl").write_text("\n".join(lines))
     assert events(tmp_path / "e.jsonl").to_pylist() == [
-        {"k": None, "ts": None, "x": 1.0}, {"k": "a", "ts": 1, "x": None},
-    ]  # fmt: skip
+        {"k": None, "ts": None, "x": 1.0, UNREADABLE: [("k", '"\\ud800"'), ("ts", '"\\udfff"')]},
+        {"k": "a", "ts": 1, "x": None, UNREADABLE: [("x", "9" * 999)]},
+    ]
     (tmp_path / "e.csv").write_text("k,ts,x\na,1," + "9" * 5_000 + "\n")
     assert events(tmp_path / "e.csv")["x"].to_pylist() == [None]
+
+
+def refused(path, **options):
+    engine = eq.Engine(eq.Stream("t", key="k", time="ts", attributes=["x"], weight="w"))
+    for piece in EventFile(path, engine.stream, **options).pieces():
+        engine.process(piece.batch)
+    letters = engine.dead_letters()
+    return [(row["position"], row["reason"], row["detail"]) for row in letters.to_pylist()]
+
+
+def test_what_is_missing_and_what_can_not_be_read_are_told_apart_in_csv(tmp_path):
+    lines = [
+        "1,5,1,1", "x,5,1,1", ",5,1,1", "1,soon,1,1", "1,,1,1", "1,5,dear,1", "1,5,,1",
+        "1,5,9007199254740993,1", "1,5,1.5,heavy", "1,5,1,", "1,5,1,1.5", "x,soon,dear,",
+    ]  # fmt: skip
+    (tmp_path / "e.csv").write_text("k,ts,x,w\n" + "\n".join(lines) + "\n")
+    assert refused(tmp_path / "e.csv", integer_keys=True) == [
+        (1, "unreadable_key", "k can't be read: 'x'"),
+        (2, "null_key", "null key"),
+        (3, "unreadable_time", "ts can't be read: 'soon'"),
+        (4, "null_time", "null time"),
+        (5, "unreadable_attribute", "x can't be read: 'dear'"),
+        (6, "null_attribute", "x is null"),
+        (7, "inexact_attribute", "x is a number that float64 can't hold exactly"),
+        (8, "unreadable_weight", "w can't be read: 'heavy'"),
+        (9, "null_weight", "null weight"),
+        (10, "bad_weight", "bad weight"),
+        (11, "unreadable_key", "k can't be read: 'x'"),
+    ]
+
+
+def test_what_is_missing_and_what_can_not_be_read_are_told_apart_in_json(tmp_path):
+    good = {"k": "a", "ts": "2024-05-01T10:00:00", "x": 1, "w": 1}
+    changes = [
+        {}, {"k": 7}, {"k": None}, {"ts": "soon"}, {"ts": 5}, {"ts": ""}, {"ts": None},
+        {"x": "1"}, {"x": [1]}, {"x": None}, {"x": 2**53 + 1}, {"w": True}, {"w": None},
+    ]  # fmt: skip
+    lines = [json.dumps(good | change) for change in changes]
+    lines.append(json.dumps({name: good[name] for name in ("k", "x", "w")}))
+    expected = [
+        (1, "unreadable_key", "k can't be read: '7'"),
+        (2, "null_key", "null key"),
+        (3, "unreadable_time", "ts can't be read: 'soon'"),
+        (4, "unreadable_time", "ts can't be read: '5'"),
+        (5, "unreadable_time", "ts can't be read: ''"),
+        (6, "null_time", "null time"),
+        (7, "unreadable_attribute", "x can't be read: '\"1\"'"),
+        (8, "unreadable_attribute", "x can't be read: '[1]'"),
+        (9, "null_attribute", "x is null"),
+        (10, "inexact_attribute", "x is a number that float64 can't hold exactly"),
+        (11, "unreadable_weight", "w can't be read: 'true'"),
+        (12, "null_weight", "null weight"),
+        (13, "null_time", "null time"),
+    ]
+    path = tmp_path / "e.jsonl"
+    path.write_text("\n".join(lines))
+    assert refused(path) == expected
+    # The same, where each line comes alone.
+    engine = eq.Engine(eq.Stream("t", key="k", time="ts", attributes=["x"], weight="w"))
+    reader = TextEvents("jsonl", engine.stream, Unreadable(), integer_keys=False)
+    for line in lines:
+        engine.process(reader.read(line.encode() + b"\n", "here"))
+    assert [row["reason"] for row in engine.dead_letters().to_pylist()] == [
+        r for _, r, _ in expected
+    ]
+
+
+def test_the_first_time_that_can_be_read_tells_what_times_are():
+    engine = eq.Engine(STREAM)
+    reader = TextEvents("csv", STREAM, Unreadable(), integer_keys=False)
+    for block in (b"k,ts,x\na,soon,1\n", b"a,2024-05-01,1\n", b"a,7,1\n", b"b,2024-05-02,1\n"):
+        engine.process(reader.read(block, "here"))
+    assert engine.stats()["dead_letters_by_reason"] == {"unreadable_time": 2}
+    assert engine.stats()["events"] == 2
+
+
+def test_a_key_of_another_type_than_the_queries_have(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_text('{"k": 7, "ts": 1, "x": 1}\n{"k": "a", "ts": 1, "x": 1}\n')
+    tables = [piece.batch for piece in EventFile(path, STREAM, text_keys=True).pieces()]
+    assert [table["k"].to_pylist() for table in tables] == [[None, "a"]]
 
 
 def test_a_pipe_stops_when_told():

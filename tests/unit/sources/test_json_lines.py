@@ -38,7 +38,7 @@ lines = st.lists(
 
 
 def read(text, *, bulk):
-    reader = JsonLines(STREAM, Unreadable(), integer_keys=False)
+    reader = JsonLines(STREAM, Unreadable())
     if not bulk:
         reader._in_bulk = lambda _block: None
     try:
@@ -67,5 +67,5 @@ def test_in_bulk_is_one_by_one(lines):
 @pytest.mark.parametrize("time", ["1", "1.5", '"2024-05-01T10:00:00Z"'])
 def test_usual_lines_are_read_in_bulk(time):
     line = f'{{"k": "IBM", "ts": {time}, "x": 1, "y": 0.5, "more": [1, {{"a": "b"}}]}}\n'
-    reader = JsonLines(STREAM, Unreadable(), integer_keys=False)
+    reader = JsonLines(STREAM, Unreadable())
     assert reader._in_bulk(line.encode() * 3)["x"].to_pylist() == [1.0] * 3

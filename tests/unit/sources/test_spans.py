@@ -20,6 +20,8 @@ def write(path, rows=ROWS):
     if path.suffix == ".csv":
         lines = [f'"{row["symbol"]}",{row["ts"]},{row["price"]}\n' for row in rows]
         path.write_text("symbol,ts,price\n" + "".join(lines))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows))
     elif path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     elif path.suffix == ".parquet":
@@ -31,7 +33,7 @@ def write(path, rows=ROWS):
     return path
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet", "arrow"])
 def test_spans_hold_every_event_once(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr(spans, "SPAN_BYTES", 700)
     path = write(tmp_path / f"e.{suffix}")
@@ -40,7 +42,7 @@ def test_spans_hold_every_event_once(tmp_path, monkeypatch, suffix):
         [("symbol", pa.string()), ("ts", pa.int64()), ("price", pa.float64())]
     )
     found = list(spans_of(path))
-    assert len(found) > 3 or suffix == "arrow"
+    assert len(found) > 3 or suffix in spans.WHOLE
     rows = [row for span in found for batch in read_span(span, STREAM, schema)
             for row in batch.to_pylist()]  # fmt: skip
     assert rows == ROWS
