@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)  # what differs from one process is the same for all
         if chosen and chosen.get("new_runner") == "spark":
             item.add_marker(pytest.mark.spark)
-            rules = item.path.name == "test_hygiene.py"
+            rules = item.path.name in ("test_hygiene.py", "test_worlds.py")
             many = rules and item.originalname != "test_equals_brute_force"
             if few or many or chosen.get("seed", 0) >= SEEDS or "sql" in chosen:
                 item.add_marker(pytest.mark.slow)

@@ -42,7 +42,7 @@ def random_query(rng, name, stream):
     low = float(rng.integers(0, 4))
     options = {"key": str(rng.choice(KEYS)) if stream.key and rng.random() < 0.4 else None}
     for span, longest, share in (("dwell", 5, 0.5), ("throttle", 7, 0.5), ("ttl", 30, 0.3)):
-        if rng.random() < share:
+        if rng.random() < share and stream.time:
             options[span] = int(rng.integers(1, longest))
     box = {"x": (low, low + float(rng.integers(1, 3)))}
     if rng.random() < 0.25:

@@ -62,6 +62,12 @@ class SparkRunner:
     def resume(self, query_id: str) -> None:
         self.registrar.resume(query_id)
 
+    def compact(self) -> None:
+        """Compact the registry that Spark follows, which may be ahead of it."""
+        self._publish()
+        with eq.Engine(self.stream, registry=f"sqlite:///{self.live}", lazy=True) as engine:
+            engine.compact_registry()
+
     def process(self, batch: pa.Table | pa.RecordBatch) -> pa.Table:
         if isinstance(batch, pa.RecordBatch):
             batch = pa.Table.from_batches([batch])

@@ -1,0 +1,138 @@
+"""Random worlds: everything that can happen to queries and events at once, against brute force.
+
+Ties, disorder within and across keys, grace, all rules of time, queries that come and go, restarts
+from snapshots, a registry that is compacted in between, and several engines that follow it.
+``EVERQUERY_WORLDS`` says how many of them, and ``EVERQUERY_FIRST_WORLD`` where to begin.
+"""
+
+import os
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import everquery as eq
+from everquery.testing import notices_of
+from everquery.testing.strategies import History
+from tests.conformance.followers import Followers
+from tests.conformance.histories import assert_same, play, play_twin
+from tests.conformance.test_hygiene import random_query
+
+FIRST = int(os.environ.get("EVERQUERY_FIRST_WORLD", "0"))
+WORLDS = range(FIRST, FIRST + int(os.environ.get("EVERQUERY_WORLDS", "10")))
+EVENTS = 80
+KEYS = ["a", "b", "c"]
+NAMES = "pqrstuvwxyz"
+
+
+def random_stream(rng):
+    spans = {}
+    if rng.random() < 0.9:
+        spans["time"] = "t"
+        spans["grace"] = int(rng.integers(0, 8)) if rng.random() < 0.5 else None
+        spans["expire_after"] = int(rng.integers(1, 12)) if rng.random() < 0.5 else None
+    return eq.Stream(
+        "s",
+        key="k" if rng.random() < 0.8 else None,
+        attributes=["x"],
+        weight="w" if rng.random() < 0.5 else None,
+        **spans,
+    )
+
+
+def random_changes(rng, stream, time, live, paused, *, steps):
+    """Yield changes; each names another query, so that a compaction in between hides nothing."""
+    named = set()
+    for _ in range(int(rng.integers(0, 6))):
+        what = str(
+            rng.choice(
+                ["register", "deregister", "pause", "resume", "compact", "advance", "flush"],
+                p=[0.35, 0.1, 0.15, 0.15, 0.15, 0.07, 0.03],
+            )
+        )
+        if what == "compact":
+            yield "compact", None
+        elif what in ("advance", "flush"):
+            if steps and stream.time:
+                yield what, int(time + rng.integers(0, 9)) if what == "advance" else None
+                named = set()
+        else:
+            fits = {"register": set(NAMES) - live, "resume": paused & live}.get(what, live)
+            choice = sorted(fits - named)
+            if choice:
+                name = str(rng.choice(choice))
+                named.add(name)
+                paused.add(name) if what == "pause" else paused.discard(name)
+                if what == "register":
+                    live.add(name)
+                    yield what, random_query(rng, name, stream)
+                else:
+                    live -= {name} if what == "deregister" else set()
+                    yield what, name
+
+
+def random_world(seed, *, steps):
+    """Return a history, and where its batches end."""
+    rng = np.random.default_rng(seed)
+    stream = random_stream(rng)
+    late = int(rng.choice([0, 0, 3, 9]))  # how far an event may be behind
+    lags = dict(zip(KEYS, rng.choice([0, 0, 4, 15], 3).tolist(), strict=True))  # clocks of keys
+    live, paused = set(NAMES[-4:]), set()
+    changes = {0: [("register", random_query(rng, name, stream)) for name in sorted(live)]}
+    ends = sorted({0, EVENTS, *rng.integers(0, EVENTS, rng.integers(1, 14)).tolist()})
+    events, time = [], 0
+    for begin, end in pairwise(ends):
+        batch = []
+        for _ in range(begin, end):
+            time += int(rng.choice([0, 1, 2, 9], p=[0.5, 0.3, 0.15, 0.05]))
+            key = str(rng.choice(KEYS))
+            event = {"t": time - int(rng.integers(0, late + 1)) - lags[key]}
+            event |= {"k": key, "x": float(rng.integers(0, 6)), "w": int(rng.choice([1, 2, 30]))}
+            batch.append({name: event[name] for name in stream.columns()})
+        if rng.random() < 0.3:  # one key behind the other, as from several files
+            batch.sort(key=lambda event: event.get("k", ""))
+        elif rng.random() < 0.5:
+            batch = [batch[i] for i in rng.permutation(len(batch))]
+        events += batch
+        here = random_changes(rng, stream, time, live, paused, steps=steps)
+        changes.setdefault(end, []).extend(here)
+    return History(stream, events, changes), ends
+
+
+def runner_for(new_runner, stream):
+    return Followers(stream) if new_runner is eq.Engine else new_runner(stream)
+
+
+@pytest.mark.parametrize("seed", WORLDS)
+def test_equals_brute_force(new_runner, seed):
+    history, ends = random_world(seed, steps=hasattr(new_runner, "advance"))
+    wanted, twin = play_twin(history, ends)
+    runner = runner_for(new_runner, history.stream)
+    told = notices_of(play(history, runner, ends), history.stream)
+    assert_same(told, wanted, in_one_shard=new_runner is eq.Engine)
+    assert len(twin.refused) == sum(runner_letters(runner).values())
+    runner.close()
+
+
+def runner_letters(runner):
+    if isinstance(runner, Followers):
+        runner = runner.engines[0]
+    return runner.stats()["dead_letters_by_reason"]
+
+
+def test_the_worlds_have_everything():
+    told, happened, refused = Counter(), Counter(), 0
+    for seed in range(100):
+        history, ends = random_world(seed, steps=True)
+        happened.update(what for changes in history.changes.values() for what, _ in changes)
+        notices, twin = play_twin(history, ends)
+        told.update((notice.event, notice.reason) for notice in notices)
+        refused += len(twin.refused)
+    assert refused > 50
+    assert min(happened.values()) > 10
+    assert set(happened) == {
+        "register", "deregister", "pause", "resume", "compact", "advance", "flush",
+    }  # fmt: skip
+    assert min(told.values()) > 1
+    assert len(told) >= 13
