@@ -362,7 +362,7 @@ def newer(snapshot: bytes) -> bytes:
         (lambda _: b"hello", "no everquery snapshot"),
         (lambda snapshot: snapshot[: len(snapshot) // 2], "no everquery snapshot"),
         (damaged, "no everquery snapshot"),
-        (newer, "version 99, and this everquery reads up to 2; upgrade"),
+        (newer, "version 99, and this everquery reads up to 3; upgrade"),
     ],
 )
 @pytest.mark.usefixtures("unchanged")
