@@ -112,21 +112,26 @@ def write_ids(
     slot: Int64s,
     row: Int64s,
     outcome: Uint64s,
-    query_hash: Uint64s,
-    query_print: Uint64s,
-    key_hash: Uint64s,
+    query: Uint64s,
+    keys: Uint64s,
     key: Array,
     seq: Int64s,
     out: Uint64s,
 ) -> None:
-    """Write each notice's 128-bit id: a pure function of query, key, event and what happened."""
+    """Write each notice's 128-bit id: a pure function of query, key, event and what happened.
+
+    For one query and event, an id is the key digest in other words, so that different digests
+    never give one id: who looks for a key that has another key.s ids
+    must find one that has its digest.
+    """
     for i in range(slot.size):
         number = key[row[i]]
-        hashed = key_hash[number] if number >= 0 else np.uint64(0)
-        event = scramble(hashed ^ scramble(np.uint64(seq[row[i]]) ^ _SALT))
-        event ^= outcome[i]
-        out[2 * i] = scramble(query_hash[slot[i]] ^ scramble(event))
-        out[2 * i + 1] = scramble(query_print[slot[i]] + scramble(event ^ _SALT))
+        event = scramble(np.uint64(seq[row[i]]) ^ _SALT) ^ outcome[i]
+        low, high = event, scramble(event ^ _SALT)
+        if number >= 0:
+            low, high = scramble(low ^ keys[number, 0]), scramble(high ^ keys[number, 1])
+        out[2 * i] = scramble(low ^ query[slot[i], 0])
+        out[2 * i + 1] = scramble(high ^ query[slot[i], 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +357,7 @@ class Names:
     Attributes
     ----------
     queries, keys : Arrow arrays, by slot and by key number
-    query_hash, query_print, key_hash : uint64, likewise
+    query_digests, key_digests : uint64, shape (n, 2), likewise
     texts : Arrow array
         Owners and labels, each once.
     owner, labels : int32, by slot
@@ -361,9 +366,8 @@ class Names:
 
     queries: pa.Array
     keys: pa.Array
-    query_hash: Uint64s
-    query_print: Uint64s
-    key_hash: Uint64s
+    query_digests: Uint64s
+    key_digests: Uint64s
     texts: pa.Array
     owner: Int32s
     labels: Int32s
@@ -441,9 +445,8 @@ def write_notices(
         slot,
         row,
         hashes if told.salt is None else hashes ^ told.salt,
-        names.query_hash,
-        names.query_print,
-        names.key_hash,
+        names.query_digests,
+        names.key_digests,
         events.key,
         events.seq,
         ids,

@@ -269,13 +269,11 @@ class Shard:
             for block in blocks
         ]
         for block, key, slot in zip(blocks, numbers, self._slots(blocks), strict=True):
-            keyed = block.keys is not None
             self.catalog.describe(
                 slot,
-                block.ids,
                 kind=_KIND_NAMES.index(block.kind),
                 seeds=self._seeds(block),
-                key_hash=self.keys.hashes[key] if keyed else np.zeros(len(key), np.uint64),
+                keys=block.keys,
                 low=block.low,
                 high=block.high,
                 options=block.options,
@@ -595,17 +593,16 @@ class Shard:
     def _write(self, told: list[Told]) -> pa.Table:
         if not told:
             return self.schema().empty_table()
+        all_told = join_told(told)
         names = Names(
             self.catalog.names.strings(),
             self.keys.arrow(),
-            self.catalog.names.hashes,
-            self.catalog.prints,
-            self.keys.hashes,
+            self.catalog.digests(all_told.ordered.keys & 0xFFFFFFFF),
+            self.keys.digests(all_told.events.key[all_told.row].astype(np.int64)),
             self.catalog.texts.strings(),
             self.catalog.owner,
             self.catalog.labels,
         )
-        all_told = join_told(told)
         self.notices += all_told.row.size
         rounds = None
         if all_told.totals is not None:

@@ -25,26 +25,28 @@ from everquery.index.arrays import (
     total_bytes,
 )
 from everquery.index.jit import kernel
+from everquery.state.hashing import person_of
 from everquery.state.names import ABSENT, NameTable, encode, hash_bytes, scramble
 
 _DROPPED = 0  # the slot of all dropped queries, after a compaction
 _SEED = np.uint64(0xA0761D6478BD642F)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_PERSON = person_of("everquery query")
 
 
 @kernel
 def fingerprint(
-    data: Bytes,
-    starts: Int64s,
-    seeds: Uint64s,
-    key_hash: Uint64s,
-    low: Floats,
-    high: Floats,
-    out: Uint64s,
+    data: Bytes, starts: Int64s, seeds: Uint64s, low: Floats, high: Floats, out: Uint64s
 ) -> None:
-    """Write a 64-bit hash of each query: its id, kind and attributes (`seeds`), key and ranges."""
+    """Write a 64-bit hash of what each query says: kind and attributes (`seeds`), key and ranges.
+
+    Parameters
+    ----------
+    data, starts : the keys of the queries; all empty for queries without key
+    """
     bits = np.empty(2, np.float64)
     for i in range(out.size):
-        mixed = hash_bytes(data, starts[i], starts[i + 1], seeds[0]) ^ key_hash[i]
+        mixed = hash_bytes(data, starts[i], starts[i + 1], seeds[0])
         for a in range(low.shape[0]):
             bits[0] = low[a, i] + 0.0  # -0.0 and 0.0 are one value
             bits[1] = high[a, i] + 0.0
@@ -63,8 +65,7 @@ class Catalog:
         See `everquery.index.arrays`; 0 for a query that was deregistered.
     kind : uint8, shape (room,)
     prints : uint64, shape (room,)
-        A hash of everything that makes the query; with its id's hash, the query's part of notice
-        ids.
+        A hash of what the query says; with its id, the query's part of notice ids.
     """
 
     def __init__(self) -> None:
@@ -130,11 +131,10 @@ class Catalog:
     def describe(
         self,
         slots: Int32s,
-        ids: pa.Array,
         *,
         kind: int,
         seeds: Uint64s,
-        key_hash: Uint64s,
+        keys: pa.Array | None,
         low: Floats,
         high: Floats,
         options: Mapping[str, Bools],
@@ -145,11 +145,19 @@ class Catalog:
             self.flags[slots[chosen]] |= OPTION_FLAGS[name]
         self.kind[slots] = kind
         prints = np.empty(slots.size, np.uint64)
-        names = encode(ids)
+        data, starts = np.empty(0, np.uint8), np.zeros(slots.size + 1, np.int64)
+        data.flags.writeable = False
+        if keys is not None:
+            names = encode(keys)
+            data, starts = names.data, names.starts
+        fingerprint(data, starts, seeds ^ _SEED, low, high, prints)
         for values in numbers.values():
-            key_hash = key_hash + values.view(np.uint64) * _SEED
-        fingerprint(names.data, names.starts, seeds ^ _SEED, key_hash, low, high, prints)
+            prints = prints * _ODD + (values.view(np.uint64) ^ _SEED)
         self.prints[slots] = prints
+
+    def digests(self, slots: Int64s) -> Array:
+        """Return strong hashes of queries, by slot, of which these are there."""
+        return self.names.digests(slots, _PERSON, self.prints)
 
     def belong(self, slots: Int32s, owner: pa.Array | None, labels: pa.Array | None) -> None:
         """Note whose the queries are, and their labels."""

@@ -10,8 +10,10 @@ import pyarrow as pa
 from everquery.errors import InvalidBatchError, InvalidQueryError
 from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
 from everquery.queries.spec import Key
+from everquery.state.hashing import no_digests, person_of
 from everquery.state.names import ABSENT, NameTable, encode, load_names
 
+_STRINGS, _INTEGERS = person_of("everquery key"), person_of("everquery number")
 _STRING, _INTEGER = pa.string(), pa.int64()
 _TYPES = {None: None, "string": _STRING, "int64": _INTEGER, "null": pa.null()}
 _COLUMNS = ("seen", "next_seq", "last_time", "last")
@@ -42,10 +44,14 @@ class KeyTable:
     def __len__(self) -> int:
         return len(self._names) if self._keyed else 1
 
-    @property
-    def hashes(self) -> Array:
-        """One 64-bit hash a key, the same in every run."""
-        return self._names.hashes if self._keyed else np.zeros(1, np.uint64)
+    def digests(self, numbers: Int64s) -> Array:
+        """Return strong hashes of keys by number, the same in every run, of which these are there.
+
+        A negative number stands for no key.
+        """
+        if not self._keyed:
+            return no_digests(1)
+        return self._names.digests(numbers, _INTEGERS if self.type == _INTEGER else _STRINGS)
 
     def number_of(self, keys: pa.Array) -> Int32s:
         """Return the number of each key of a query, new ones where needed."""

@@ -18,6 +18,7 @@ from everquery.index.arrays import (
     total_bytes,
 )
 from everquery.index.jit import kernel
+from everquery.state.hashing import fill_digests, no_digests, random_key, siphash
 
 ABSENT = -1
 MOST_BYTES = 2**31 - 1  # Arrow strings have 32-bit offsets
@@ -39,7 +40,10 @@ def scramble(word: np.uint64) -> np.uint64:
 
 @kernel
 def hash_bytes(data: Bytes, begin: int, end: int, seed: np.uint64) -> np.uint64:
-    """Return a 64-bit hash of ``data[begin:end]``; the same on every machine and in every run."""
+    """Return a 64-bit hash of ``data[begin:end]``; the same on every machine and in every run.
+
+    Anybody can find names with equal hashes: it is for what one owner says of one query.
+    """
     mixed = seed ^ (np.uint64(end - begin) * _PRIME)
     while begin < end:
         word = np.uint64(0)
@@ -74,6 +78,7 @@ def intern_names(
     offsets: Int32s,
     heap: Bytes,
     count: int,
+    key: Uint64s,
     out: Int32s,
 ) -> tuple[int, int]:
     """Find the numbers of names in an open-addressing table, and add those that are not there.
@@ -85,6 +90,7 @@ def intern_names(
     adding, renewing : whether absent names are added, and present ones added anew
     table : numbers by hash, `ABSENT` in free places; a power of two of places
     hashes, offsets, heap, count : what is known of the names already numbered
+    key : the secret of the table, for `siphash`
     out : the numbers; `ABSENT` for null, and for absent names when not adding
 
     Returns
@@ -98,7 +104,7 @@ def intern_names(
             continue
         begin = starts[i]
         size = starts[i + 1] - begin
-        mixed = hash_bytes(data, begin, begin + size, np.uint64(0))
+        mixed = siphash(data, begin, begin + size, key)
         place = np.int64(mixed & mask)
         number = table[place]
         while number != ABSENT:
@@ -130,10 +136,10 @@ def intern_names(
 
 
 @kernel
-def hash_names(data: Bytes, starts: Int64s, out: Uint64s) -> None:
-    """Write the hash of each name."""
+def hash_names(data: Bytes, starts: Int64s, key: Uint64s, out: Uint64s) -> None:
+    """Write the keyed hash of each name."""
     for i in range(out.size):
-        out[i] = hash_bytes(data, starts[i], starts[i + 1], np.uint64(0))
+        out[i] = siphash(data, starts[i], starts[i + 1], key)
 
 
 @kernel
@@ -208,7 +214,7 @@ def repeated(names: pa.Array) -> Bools:
     """
     encoded = encode(names)
     hashes = np.empty(len(encoded), np.uint64)
-    hash_names(encoded.data, encoded.starts, hashes)
+    hash_names(encoded.data, encoded.starts, random_key(), hashes)
     hashes = np.sort(hashes[encoded.valid])
     if not (hashes[1:] == hashes[:-1]).any():
         return np.zeros(len(encoded), np.bool_)
@@ -227,9 +233,16 @@ class NameTable:
 
     Arrow arrays of the names share the table's memory: a growing table only ever appends, so a
     dictionary that was handed out stays as it was.
+
+    Attributes
+    ----------
+    hashes : uint64, by number
+        Under a secret of this table's own: of use only here.
     """
 
     def __init__(self) -> None:
+        self._key = random_key()
+        self._digests = no_digests(0)
         self._table: Int32s = np.full(64, ABSENT, np.int32)
         self._offsets: Int32s = np.zeros(33, np.int32)
         self._heap: Bytes = np.empty(512, np.uint8)
@@ -255,7 +268,7 @@ class NameTable:
         starts[1] = data.size
         intern_names(
             data, starts, _ONE_VALID, 0, False, False,
-            self._table, self.hashes, self._offsets, self._heap, self._count, out,
+            self._table, self.hashes, self._offsets, self._heap, self._count, self._key, out,
         )  # fmt: skip
         return int(out[0])
 
@@ -278,6 +291,25 @@ class NameTable:
     def integers(self) -> pa.Array:
         """Return all names that are 64-bit integers as an Arrow array that shares memory."""
         return pa.Array.from_buffers(pa.int64(), self._count, [None, pa.py_buffer(self._heap)])
+
+    def digests(self, wanted: Int64s, person: Uint64s, salts: Uint64s | None = None) -> Array:
+        """Return strong hashes by number, of which the wanted ones are there.
+
+        Parameters
+        ----------
+        wanted : int64
+            Negative ones stand for none.
+        person, salts
+            See `fill_digests`; always the same for a number.
+        """
+        if self._digests.shape[0] < self._count:
+            room = self.hashes.size
+            self._digests = np.concatenate(
+                [self._digests, no_digests(room - self._digests.shape[0])]
+            )
+        salted = np.empty(0, np.uint64) if salts is None else salts
+        fill_digests(wanted, self._heap, self._offsets, salted, person, self._digests)
+        return self._digests
 
     def save(self, name: str, arrays: dict[str, Array], kept: Array | None = None) -> None:
         """Put the kept names into a snapshot's arrays."""
@@ -314,6 +346,7 @@ class NameTable:
             self._offsets,
             self._heap,
             self._count,
+            self._key,
             out,
         )
         return int(done)
