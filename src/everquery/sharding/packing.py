@@ -16,7 +16,7 @@ import pyarrow.ipc
 from everquery.index.arrays import Array, Int32s, Int64s
 from everquery.index.jit import kernel
 from everquery.sharding.routing import shards_of
-from everquery.sharding.wire import table_bytes, table_of_bytes
+from everquery.sharding.wire import cut, table_bytes, table_of_bytes
 from everquery.state.events import FINE, Arrivals, decode
 from everquery.stream import Stream
 
@@ -27,7 +27,8 @@ SOURCE, OFFSET = "everquery source", "everquery offset"
 
 Place = tuple[int, int]
 
-BLOB_ROWS = 1 << 18  # ten megabytes or so
+BLOB_ROWS = 1 << 18
+BLOB_BYTES = 4 << 20  # a blob is a row of Spark, of which Java holds several copies at a time
 
 
 @kernel
@@ -59,7 +60,9 @@ class Packer:
     carried : tuple of str
         Columns that are carried along, whatever they hold.
     blob_rows : int
-        Events that are packed together.
+        Events that are packed together, at most.
+    blob_bytes : int
+        About how large a blob may be; an event that is larger has one of its own.
     placed : bool
         Whether batches have the columns `SOURCE` and `OFFSET`; blobs then know their place.
     """
@@ -70,6 +73,7 @@ class Packer:
     blob_rows: int = BLOB_ROWS
     placed: bool = False
     wide: int = 0
+    blob_bytes: int = BLOB_BYTES
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, shard and blob; the numbers count what was packed together, in order.
@@ -77,7 +81,10 @@ class Packer:
         Of a stream with time every shard gets a blob of each number, if only to know how far time
         has come.
         """
-        for number, table in enumerate(_joined(batches, self.blob_rows)):
+        # Keys are divided into shards, so that a blob has half of what is packed together, or less.
+        divided = 1 if self.wide or self.shards == 1 else 2
+        joined = _joined(batches, self.blob_rows, divided * self.blob_bytes)
+        for number, table in enumerate(joined):
             carried = table.select(list(self.carried))
             if self.placed:
                 first = {name: str(table[name][0].as_py() or 0) for name in (SOURCE, OFFSET)}
@@ -119,16 +126,17 @@ class Packer:
         return of_key, start, order
 
 
-def _joined(batches: Iterable[pa.RecordBatch], enough: int) -> Iterator[pa.Table]:
-    """Yield the batches, together where they have few rows."""
+def _joined(batches: Iterable[pa.RecordBatch], enough: int, most_bytes: int) -> Iterator[pa.Table]:
+    """Yield the batches: together where they have few rows, in parts where those are wide."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
+    rows = size = 0
+    for batch in (part for whole in batches for part in cut(whole, most_bytes)):
+        if rows and (rows >= enough or size + batch.nbytes > most_bytes):
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= enough:
-            yield pa.Table.from_batches(waiting)
-            waiting, rows = [], 0
+        size += batch.nbytes
     if rows:
         yield pa.Table.from_batches(waiting)
 

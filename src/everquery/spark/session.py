@@ -33,9 +33,10 @@ QUERY_SETTINGS: Mapping[str, str] = {
         "FileSystemBasedCheckpointFileManager"
     ),
     # Events come in batches of this many rows into Python; packed, they leave as few. Without a
-    # limit in bytes Spark need not add up a batch's size for each of its rows, which takes a third
-    # of what handing them over does. So it is the number of rows that bounds the memory.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # limit in bytes Spark need not add up a batch's size for each of its rows, which takes as much
+    # as handing them over does. So it is the number of rows that bounds the memory, also where the
+    # rows are blobs of half a megabyte to a few (`packing.BLOB_BYTES`, `stages.NOTICES_BYTES`).
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2048",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # Times mean the same on every machine.
     "spark.sql.session.timeZone": "UTC",

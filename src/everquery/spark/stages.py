@@ -23,10 +23,10 @@ from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import SOURCE, Packer, place_of
 from everquery.sharding.routing import route
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
-from everquery.sharding.wire import table_bytes, table_of_bytes
+from everquery.sharding.wire import cut, table_bytes, table_of_bytes
 from everquery.spark.rows import EVENTS, LOG, PACKED_ARROW, TOLD
 
-NOTICES_A_BLOB = 500_000
+NOTICES_BYTES = 1 << 19  # of a row of Spark: Java holds several copies of it at a time
 
 _NAME = StructType([StructField("name", StringType(), False)])
 _VALUE = StructType([StructField("value", BinaryType(), False)])
@@ -197,11 +197,11 @@ class RunShards(StatefulProcessor):
             "rebuilt": int(output.found == "rebuilt"),
             "ran": 1,
         }
-        for begin in range(0, max(1, notices.num_rows), NOTICES_A_BLOB):
-            part = notices.slice(begin, NOTICES_A_BLOB)
+        for part in cut(notices, NOTICES_BYTES):
             blob = table_bytes(part) if part.num_rows else None
             here = {"notices": blob, "shard": shard, "position": output.position}
-            yield Row(**{**(_zeros(figures) if begin else figures), **here})
+            yield Row(**{**figures, **here})
+            figures = _zeros(figures)
 
     def close(self) -> None:
         """Nothing is open."""
