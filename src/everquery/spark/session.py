@@ -146,7 +146,9 @@ def local_session(
         **_sockets(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": (
-            f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={logs.as_uri()} {java_options}"
+            # What Java itself says goes to standard error as well, and so to the log.
+            f"-XX:+DisplayVMOutputToStderr -Djava.io.tmpdir={folder}"
+            f" -Dlog4j2.configurationFile={logs.as_uri()} {java_options}"
         ),
         **(settings or {}),
     }
