@@ -130,13 +130,17 @@ def _joined(batches: Iterable[pa.RecordBatch], enough: int, most_bytes: int) -> 
     """Yield the batches: together where they have few rows, in parts where those are wide."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
-    for batch in (part for whole in batches for part in cut(whole, most_bytes)):
-        if rows and (rows >= enough or size + batch.nbytes > most_bytes):
+    for batch in batches:
+        more = batch.nbytes
+        if rows and (rows >= enough or size + more > most_bytes):
             yield pa.Table.from_batches(waiting)
             waiting, rows, size = [], 0, 0
+        if more > most_bytes:
+            yield from (pa.Table.from_batches([part]) for part in cut(batch, most_bytes))
+            continue
         waiting.append(batch)
         rows += batch.num_rows
-        size += batch.nbytes
+        size += more
     if rows:
         yield pa.Table.from_batches(waiting)
 
