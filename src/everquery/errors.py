@@ -17,7 +17,8 @@
     │   └── ReaderBusyError                   another process follows the log as this reader
     ├── SparkError                            the Spark runtime can't start, or not like this
     │   ├── SparkMissingError   (ImportError) PySpark, or what it needs, is not installed
-    │   └── JavaMissingError                  no Java that Spark can run on
+    │   ├── JavaMissingError                  no Java that Spark can run on
+    │   └── JavaDiedError                     the Java that Spark ran on has ended
     ├── PlotMissingError        (ImportError) matplotlib, which draws pictures, is not installed
     ├── UnreadableFileError     (ValueError)  a file of events or queries that can't be read
     ├── UnwritableFileError     (ValueError)  a file of notices or bad rows that can't be written
@@ -124,6 +125,10 @@ class SparkMissingError(SparkError, ImportError):
 
 class JavaMissingError(SparkError):
     """There is no Java here that Spark can run on."""
+
+
+class JavaDiedError(SparkError):
+    """The Java process that Spark ran on has ended, and with it all that ran there."""
 
 
 class PlotMissingError(EverqueryError, ImportError):

@@ -34,6 +34,8 @@ def run_on_spark(
             interrupted = _run(demo, open_view(demo, console, silent=silent))
         except EverqueryError as error:
             stack.pop_all()  # the folder stays, and in it what Spark has to say
+            if str(demo.log) in str(error):
+                raise
             raise type(error)(f"{error} (Spark's log: {demo.log})") from error
         return summarise(demo, interrupted=interrupted)
 

@@ -110,7 +110,8 @@ class SparkRun:
         with ExitStack() as stack:
             checkpoint = self._checkpoint(stack)
             schema, integers = self._columns()
-            log = checkpoint / LOG
+            # A folder that does not last would take along what Java has to say of its end.
+            log = None if self.plan.checkpoint is None else checkpoint / LOG
             with ThreadPoolExecutor(1) as thread:  # in the main one, Spark would take over Ctrl-C
                 starting = thread.submit(
                     local_session,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,25 +34,31 @@ _BY_IDS: dict[str, type[Deregister | Pause | Resume]] = {
 }
 
 
+T = TypeVar("T")
+
 EncodedRow = tuple[str, int, bytes]
 """Operation, how many queries it names, payload."""
 
 
-def encode_change(change: Change, stream: Stream) -> Iterator[EncodedRow]:
-    """Yield the rows of the log that hold a change."""
+def encode_change(
+    change: Change, stream: Stream, *, queries: int | None = None
+) -> Iterator[EncodedRow]:
+    """Yield the rows of the log that hold a change, each of which names at most so many queries.
+
+    Without a limit, only tables of queries are cut, by `CHUNK`.
+    """
     match change:
         case Register():
-            if change.queries:
-                rows = [_spec_as_json(query) for query in change.queries]
+            for some in _runs(change.queries, queries):
+                rows = [_spec_as_json(query) for query in some]
                 yield "register", len(rows), json.dumps(rows).encode()
         case RegisterBlocks():
-            for blocks in _chunks(change.blocks):
+            for blocks in _chunks(change.blocks, queries or CHUNK):
                 size = sum(len(block) for block in blocks)
                 yield "register blocks", size, _pack([_block_bytes(b, stream) for b in blocks])
         case Deregister() | Pause() | Resume():
             operation = next(name for name, kind in _BY_IDS.items() if isinstance(change, kind))
-            ids = change.ids.to_pylist()
-            if ids:
+            for ids in _runs(change.ids.to_pylist(), queries):
                 yield operation, len(ids), json.dumps(ids).encode()
 
 
@@ -109,13 +115,19 @@ def _spec_of_json(spec: dict[str, Any], kinds: dict[str, type[Query]]) -> Query:
     return kind(**spec)
 
 
-def _chunks(blocks: tuple[QueryBlock, ...]) -> Iterator[list[QueryBlock]]:
-    """Yield blocks cut so that each list holds a run of rows of at most `CHUNK`."""
+def _runs(values: Sequence[T], most: int | None) -> Iterator[Sequence[T]]:
+    """Yield runs of at most so many values; none, if there is no value."""
+    for first in range(0, len(values), most or max(1, len(values))):
+        yield values[first : first + most] if most else values
+
+
+def _chunks(blocks: tuple[QueryBlock, ...], most: int) -> Iterator[list[QueryBlock]]:
+    """Yield blocks cut so that each list holds a run of at most so many rows."""
     last = max((int(block.row[-1]) for block in blocks), default=-1)
-    for first in range(0, last + 1, CHUNK):
+    for first in range(0, last + 1, most):
         cut = []
         for block in blocks:
-            begin, end = np.searchsorted(block.row, [first, first + CHUNK])
+            begin, end = np.searchsorted(block.row, [first, first + most])
             if end > begin:
                 cut.append(block.slice(int(begin), int(end)))
         if cut:

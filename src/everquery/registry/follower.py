@@ -29,6 +29,7 @@ from everquery.errors import (
 from everquery.registry.claims import Claim
 from everquery.registry.log import Registry
 from everquery.registry.readers import SEEN_SECONDS, LogReader, LogRow
+from everquery.stream import Stream
 
 ANSWER_SECONDS = 1.0
 LATE_SECONDS = 0.02  # what an answer that is late already is waited for
@@ -189,6 +190,10 @@ class Follower:
     def target(self) -> int:
         """Return the head as it is now."""
         return self._surely(lambda: self._reader().head())
+
+    def definition(self) -> Stream:
+        """Return the stream."""
+        return self._surely(lambda: self._opened().stream(self._stream))
 
     # -- how the registry is asked ------------------------------------------------------------
 

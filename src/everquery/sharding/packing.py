@@ -14,15 +14,16 @@ import pyarrow as pa
 
 from everquery.index.arrays import Array, Int32s, Int64s
 from everquery.index.jit import kernel
-from everquery.sharding.places import Places, places_of
+from everquery.sharding.places import Places, places_of, with_short_sources
 from everquery.sharding.routing import shards_of
-from everquery.sharding.wire import table_bytes, table_of_bytes
+from everquery.sharding.wire import cut, table_bytes, table_of_bytes
 from everquery.state.events import FINE, Arrivals, decode
 from everquery.stream import Stream
 
 _CARRIED = "carried."
 
-BLOB_ROWS = 1 << 18  # ten megabytes or so
+BLOB_ROWS = 1 << 18
+BLOB_BYTES = 4 << 20  # a blob is a row of Spark, of which Java holds several copies at a time
 
 
 @kernel
@@ -54,7 +55,9 @@ class Packer:
     carried : tuple of str
         Columns that are carried along, whatever they hold.
     blob_rows : int
-        Events that are packed together.
+        Events that are packed together, at most.
+    blob_bytes : int
+        About how large a blob may be; an event that is larger has one of its own.
 
     Batches may have the columns of `everquery.sharding.places`; blobs then know their places.
     """
@@ -64,6 +67,7 @@ class Packer:
     carried: tuple[str, ...] = ()
     blob_rows: int = BLOB_ROWS
     wide: int = 0
+    blob_bytes: int = BLOB_BYTES
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, shard and blob; the numbers count what was packed together, in order.
@@ -71,7 +75,11 @@ class Packer:
         Of a stream with time every shard gets a blob of each number, if only to know how far time
         has come.
         """
-        for number, table in enumerate(_joined(batches, self.blob_rows)):
+        # Keys are divided into shards, so that a blob has half of what is packed together, or less.
+        divided = 1 if self.wide or self.shards == 1 else 2
+        short = map(with_short_sources, batches)
+        joined = _joined(short, self.blob_rows, divided * self.blob_bytes)
+        for number, table in enumerate(joined):
             carried = table.select(list(self.carried)).replace_schema_metadata(None)
             arrivals = decode(table, self.stream)
             for shard, blob in self._split(arrivals, carried, places_of(table)):
@@ -113,16 +121,21 @@ class Packer:
         return of_key, start, order
 
 
-def _joined(batches: Iterable[pa.RecordBatch], enough: int) -> Iterator[pa.Table]:
-    """Yield the batches, together where they have few rows."""
+def _joined(batches: Iterable[pa.RecordBatch], enough: int, most_bytes: int) -> Iterator[pa.Table]:
+    """Yield the batches: together where they have few rows, in parts where those are wide."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
+        more = batch.nbytes
+        if rows and (rows >= enough or size + more > most_bytes):
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+        if more > most_bytes:
+            yield from (pa.Table.from_batches([part]) for part in cut(batch, most_bytes))
+            continue
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= enough:
-            yield pa.Table.from_batches(waiting)
-            waiting, rows = [], 0
+        size += more
     if rows:
         yield pa.Table.from_batches(waiting)
 

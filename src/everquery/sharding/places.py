@@ -64,16 +64,26 @@ def place_columns(names: Sequence[str]) -> list[str]:
     return [name for name in names if name.startswith((SOURCE, PATH))]
 
 
+def with_short_sources(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch in which the names of sources, one for each row, are dictionary-encoded."""
+    for name in place_columns(batch.schema.names):
+        if pa.types.is_string(batch.schema.field(name).type):
+            short = batch.column(name).dictionary_encode()
+            batch = batch.set_column(batch.schema.get_field_index(name), name, short)
+    return batch
+
+
 def places_of(table: pa.Table) -> Places | None:
     """Return the places of a table's rows; None if it has no columns for them."""
     names = place_columns(table.column_names)
     if not names and OFFSET not in table.column_names:
         return None
-    columns = [table[name].combine_chunks() for name in names]
+    columns = [table[name].unify_dictionaries().combine_chunks() for name in names]
     begins = np.zeros(table.num_rows, np.bool_)
     begins[:1] = True
     for column in columns:
-        begins[1:] |= _changes(column)
+        named = pa.types.is_dictionary(column.type)
+        begins[1:] |= _changes(column.indices if named else column)
     first = pa.array(np.flatnonzero(begins))
     values = [column.take(first).to_pylist() for column in columns]
     for name, found in zip(names, values, strict=True):

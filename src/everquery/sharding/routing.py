@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,6 +72,53 @@ def route(
         for _, _, encoded in encode_change(part, stream):
             payload = encoded
         yield shard, replace(row, payload=payload)
+
+
+def cut_rows(
+    rows: Sequence[LogRow], stream: Stream, kinds: dict[str, type[Query]], most_bytes: int
+) -> list[LogRow]:
+    """Return rows of the log that say the same, none larger than so many bytes.
+
+    A query that is larger by itself has a row of its own. The rows of one position are numbered
+    anew: up to -1 in a compacted base, from 0 on in the log.
+    """
+    if all(len(row.payload) <= most_bytes for row in rows):
+        return list(rows)
+    found: dict[tuple[int, bool], list[LogRow]] = {}
+    for row in sorted(rows, key=lambda row: (row.position, row.number)):
+        here = found.setdefault((row.position, row.number < 0), [])
+        here += _cut_row(row, stream, kinds, most_bytes)
+    return [
+        replace(row, number=number - len(here) if of_base else number)
+        for (_, of_base), here in found.items()
+        for number, row in enumerate(here)
+    ]
+
+
+def _cut_row(
+    row: LogRow, stream: Stream, kinds: dict[str, type[Query]], most_bytes: int
+) -> Iterator[LogRow]:
+    pieces = -(-len(row.payload) // most_bytes)
+    change = decode_change(row.operation, row.payload, stream, kinds) if pieces > 1 else None
+    named = 0 if change is None else _size(change)
+    if change is None or named == 1:
+        yield row
+        return
+    # All of them at the place and with the count of the whole: only together they are that change.
+    for operation, _, payload in encode_change(change, stream, queries=-(-named // pieces)):
+        part = replace(row, operation=operation, payload=payload)
+        yield from _cut_row(part, stream, kinds, most_bytes)  # queries are not all as large
+
+
+def _size(change: Change) -> int:
+    """Return how many queries a change names."""
+    match change:
+        case Register():
+            return len(change.queries)
+        case RegisterBlocks():
+            return sum(len(block) for block in change.blocks)
+        case _:
+            return len(change.ids)
 
 
 def _part(

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from everquery import errors
 from everquery.errors import EverqueryError
+from everquery.spark.java_process import java_deaths_explained
 
 _OURS = re.compile(r"^(?:\w+(?:\.\w+)*\.)?(\w+): (.*)$", re.MULTILINE)
 
@@ -23,12 +24,15 @@ def wait_for(query: StreamingQuery, seconds: float | None = None) -> bool:
     ------
     EverqueryError
         If that is why the query failed; with Spark's own error as its cause.
+    JavaDiedError
+        If Java has ended under the query.
     """
     try:
-        if seconds is None:
-            query.awaitTermination()
-            return True
-        return bool(query.awaitTermination(seconds))  # type: ignore[arg-type]  # Spark rounds
+        with java_deaths_explained():
+            if seconds is None:
+                query.awaitTermination()
+                return True
+            return bool(query.awaitTermination(seconds))  # type: ignore[arg-type]  # Spark rounds
     except PySparkException as error:
         ours = cause_of(error)
         if ours is None:

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from everquery.errors import SparkError
 from everquery.spark.failures import cause_of
+from everquery.spark.java_process import has_died, java_deaths_explained
 from everquery.spark.metrics import Batch, JobMetrics
 
 HEARING_SECONDS = 10.0  # for the last progress events to come
@@ -87,6 +88,8 @@ class StreamingJob:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if has_died():  # and the query with it
+            return
         if self.query.isActive:
             self.query.stop()
         self._spark.streams.removeListener(self.metrics)
@@ -106,11 +109,12 @@ class StreamingJob:
         EverqueryError
             If the job has failed.
         """
-        if self._stopping.is_set() and self.query.isActive and not self._is_busy():
-            self.query.stop()  # no batch comes that would find the gate closed
-        if self.query.isActive or not self._batches.empty():
-            return True
-        self._raise()
+        with java_deaths_explained():
+            if self._stopping.is_set() and self.query.isActive and not self._is_busy():
+                self.query.stop()  # no batch comes that would find the gate closed
+            if self.query.isActive or not self._batches.empty():
+                return True
+            self._raise()
         # The end is heard of after the last batch.
         heard = self.metrics.wait(str(self.query.runId), HEARING_SECONDS)
         return heard and not self._batches.empty()
@@ -123,11 +127,12 @@ class StreamingJob:
         """End as soon as no batch runs; after so many seconds, in the middle of one."""
         self._stopping.set()
         give_up = monotonic() + seconds
-        while self.query.isActive and self._is_busy() and monotonic() < give_up:
-            sleep(LOOK_SECONDS)
-        if self.query.isActive:
-            self.query.stop()
-        self._raise()
+        with java_deaths_explained():
+            while self.query.isActive and self._is_busy() and monotonic() < give_up:
+                sleep(LOOK_SECONDS)
+            if self.query.isActive:
+                self.query.stop()
+            self._raise()
 
     def _is_busy(self) -> bool:
         """Tell whether a batch runs; Spark also calls it a trigger to look for data."""

@@ -24,13 +24,16 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from everquery.errors import SparkError
+from everquery.kinds import KINDS
 from everquery.registry.follower import Follower, Place
 from everquery.registry.readers import LogRow
+from everquery.sharding.routing import cut_rows
 
 NAME = "everquery_registry"
 SCHEMA = "position long, number int, count long, operation string, payload binary"
 MAX_QUERIES = 200_000
 PARTITION_BYTES = 4 << 20
+ROW_BYTES = 4 << 20  # Java holds several copies of a row at a time
 
 _ARROW = pa.schema(
     [
@@ -112,7 +115,13 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         rows = self._following().rows(Place(**start), Place(**end))
-        return [InputPartition(_packed(part)) for part in _parts(rows)]
+        return [InputPartition(_packed(part)) for part in _parts(self._cut(rows))]
+
+    def _cut(self, rows: list[LogRow]) -> list[LogRow]:
+        if all(len(row.payload) <= ROW_BYTES for row in rows):
+            return rows
+        kinds = {name: kind.spec for name, kind in KINDS.items()}
+        return cut_rows(rows, self._following().definition(), kinds, ROW_BYTES)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""

@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from everquery.errors import SparkError
 from everquery.spark.java import require_java
+from everquery.spark.java_process import has_died, java_log, silence_accumulators, start_java
 
 STOP_SECONDS = 30
+LOG = "spark.log"  # in the folder of a session
 SOCKET_PATH_BYTES = 103  # what all systems allow
 SOCKET_NAME_BYTES = len("/.01234567-0123-0123-0123-0123456789ab.sock")
 
@@ -33,9 +35,10 @@ QUERY_SETTINGS: Mapping[str, str] = {
         "FileSystemBasedCheckpointFileManager"
     ),
     # Events come in batches of this many rows into Python; packed, they leave as few. Without a
-    # limit in bytes Spark need not add up a batch's size for each of its rows, which takes a third
-    # of what handing them over does. So it is the number of rows that bounds the memory.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # limit in bytes Spark need not add up a batch's size for each of its rows, which takes as much
+    # as handing them over does. So it is the number of rows that bounds the memory, also where the
+    # rows are blobs of half a megabyte to a few (`packing.BLOB_BYTES`, `stages.NOTICES_BYTES`).
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2048",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # Times mean the same on every machine.
     "spark.sql.session.timeZone": "UTC",
@@ -113,13 +116,15 @@ def local_session(
         Further options of Java, such as `LIGHT_JAVA`.
     log : Path, optional
         What Java and the Python workers would write to standard error is added to this file.
+        Without, to a file of the session's own (`session_log`), which is removed with the session
+        unless Java dies.
 
     Raises
     ------
     JavaMissingError
         If there is no Java of version 17 or newer.
     SparkError
-        If Spark runs in this process already.
+        If Spark runs in this process already, or does not start.
     """
     if SparkContext._active_spark_context is not None:
         raise SparkError(
@@ -130,8 +135,10 @@ def local_session(
     folder = Path(tempfile.mkdtemp(prefix="everquery-spark-"))
     logs = folder / "log4j2.properties"
     logs.write_text(_LOG)
-    builder = SparkSession.builder.appName(name).master(f"local[{cores},{attempts}]")
+    log = folder / LOG if log is None else log
     chosen = {
+        "spark.app.name": name,
+        "spark.master": f"local[{cores},{attempts}]",
         **spark_settings(),
         **LOCAL_SETTINGS,
         "spark.sql.shuffle.partitions": str(cores),
@@ -139,12 +146,12 @@ def local_session(
         **_sockets(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": (
-            f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={logs.as_uri()} {java_options}"
+            # What Java itself says goes to standard error as well, and so to the log.
+            f"-XX:+DisplayVMOutputToStderr -Djava.io.tmpdir={folder}"
+            f" -Dlog4j2.configurationFile={logs.as_uri()} {java_options}"
         ),
         **(settings or {}),
     }
-    for key, value in chosen.items():
-        builder = builder.config(key, value)
     surroundings = {
         "JAVA_HOME": str(java),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
@@ -152,11 +159,17 @@ def local_session(
         "SPARK_LOCAL_DIRS": None,  # it would win over the folder above
     }
     try:
-        with _environment(surroundings), _errors_to(log):
-            session = builder.getOrCreate()
+        with _environment(surroundings):
+            start_java(SparkConf().setAll(list(chosen.items())), log)
+            session = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
+    except Exception as error:
+        _remove(folder, but=log)
+        first_line = str(error).strip().split("\n")[0]
+        raise SparkError(f"Spark does not start: {first_line}{_said_in(log)}") from error
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    silence_accumulators(session.sparkContext)
     _folders[session] = folder
     atexit.register(_stop_if_running, session)
     return session
@@ -166,7 +179,11 @@ def stop_session(session: SparkSession) -> None:
     """Stop Spark and its Java process, and remove what a local session left on disk."""
     atexit.unregister(_stop_if_running)
     gateway = SparkContext._gateway
-    session.stop()
+    log = java_log() if has_died() else None
+    if has_died():
+        _forget(session)
+    else:
+        session.stop()
     if gateway is not None:
         gateway.shutdown()
         process = gateway.proc
@@ -175,7 +192,42 @@ def stop_session(session: SparkSession) -> None:
         SparkContext._gateway = SparkContext._jvm = None
     folder = _folders.pop(session, None)
     if folder is not None:
+        _remove(folder, but=log)
+
+
+def session_log(session: SparkSession) -> Path | None:
+    """Return the file to which Java and the Python workers of a local session write."""
+    return java_log() if session in _folders else None
+
+
+def _forget(session: SparkSession) -> None:
+    """Do what is left of stopping a session whose Java is gone."""
+    context = session.sparkContext
+    context._jsc = None  # there is nothing to be told
+    context.stop()
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def _remove(folder: Path, *, but: Path | None) -> None:
+    """Remove a session's folder; a log in it may stay."""
+    if but is None or but.parent != folder or not but.exists():
         shutil.rmtree(folder, ignore_errors=True)
+        return
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif path != but:
+            path.unlink(missing_ok=True)
+
+
+def _said_in(log: Path) -> str:
+    """Return the last of what Java said in front of its end, and where the rest is."""
+    try:
+        lines = log.read_text(errors="replace").strip().split("\n")
+    except OSError:
+        return ""
+    told = "; ".join(line.strip() for line in lines[-3:] if line.strip())
+    return f" ({told}). Its log: {log}"
 
 
 def _stop_if_running(session: SparkSession) -> None:
@@ -188,23 +240,6 @@ def _sockets(folder: Path) -> dict[str, str]:
     if len(os.fsencode(folder)) + SOCKET_NAME_BYTES > SOCKET_PATH_BYTES:
         return {"spark.python.unix.domain.socket.enabled": "false"}
     return {"spark.python.unix.domain.socket.dir": str(folder)}
-
-
-@contextmanager
-def _errors_to(log: Path | None) -> Iterator[None]:
-    """Let the processes that are started now have a file as standard error."""
-    if log is None:
-        yield
-        return
-    sys.stderr.flush()
-    before = os.dup(2)
-    try:
-        with log.open("ab") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
 
 
 @contextmanager

@@ -7,6 +7,8 @@ sent to Python workers; whatever they hold is small.
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +25,12 @@ from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import Packer
 from everquery.sharding.routing import route
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
-from everquery.sharding.wire import table_bytes, table_of_bytes
+from everquery.sharding.wire import cut, table_bytes, table_of_bytes
 from everquery.spark.rows import EVENTS, LOG, PACKED_ARROW, TOLD
 
-NOTICES_A_BLOB = 500_000
+NOTICES_BYTES = 1 << 19  # of a row of Spark: Java holds several copies of it at a time
 
+_DRIVER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 _NAME = StructType([StructField("name", StringType(), False)])
 _VALUE = StructType([StructField("value", BinaryType(), False)])
 
@@ -148,6 +151,11 @@ class RunShards(StatefulProcessor):
         self._shards = {code: shard for shard, code in enumerate(codes)}
         self._plain = plain
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive in another process."""
+        vars(self).update(state)
+        _silence_driver()
+
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get hold of the state; called for every task, and once on the driver."""
         self._cells = _StateCells(handle.getMapState("cells", _NAME, _VALUE))
@@ -193,14 +201,25 @@ class RunShards(StatefulProcessor):
             "rebuilt": int(output.found == "rebuilt"),
             "ran": 1,
         }
-        for begin in range(0, max(1, notices.num_rows), NOTICES_A_BLOB):
-            part = notices.slice(begin, NOTICES_A_BLOB)
+        for part in cut(notices, NOTICES_BYTES):
             blob = table_bytes(part) if part.num_rows else None
             here = {"notices": blob, "shard": shard, "position": output.position}
-            yield Row(**{**(_zeros(figures) if begin else figures), **here})
+            yield Row(**{**figures, **here})
+            figures = _zeros(figures)
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _silence_driver() -> None:
+    """Drop what is printed from now on, if this process only tells Spark what state there is.
+
+    pyspark says there, at each start of a query, what it is about to do.
+    """
+    if getattr(sys.modules["__main__"].__spec__, "name", None) == _DRIVER:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _zeros(figures: dict[str, Any]) -> dict[str, Any]:

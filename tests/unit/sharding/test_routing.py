@@ -1,5 +1,7 @@
 """Keys and changes to shards."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +13,7 @@ from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.registry.readers import LogRow
 from everquery.sharding.packing import Packer, unpack
-from everquery.sharding.routing import across_keys, queries_of, route, shards_of
+from everquery.sharding.routing import across_keys, cut_rows, queries_of, route, shards_of
 
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x"], weight="w")
 SPECS = {name: kind.spec for name, kind in KINDS.items()}
@@ -181,3 +183,77 @@ def test_packed_events_come_back_whole_in_order_and_with_the_times_of_all():
             assert (arrivals.oldest, arrivals.newest) == (known.min(), known.max())
             keys = arrivals.key.take(pa.array(np.flatnonzero(fine))).dictionary_decode()
             assert set(shards_of(keys, 3).tolist()) <= {shard}
+
+
+def test_wide_events_are_cut_by_bytes_and_stay_in_order():
+    n = 300
+    notes = ["n" * (10_000 if 100 <= i < 110 else 20) for i in range(n)]
+    notes[200] = "n" * 50_000  # larger than a blob may be
+    table = pa.table(
+        {"k": ["a", "b", "c"] * 100, "t": range(n), "x": [1.0] * n, "w": [1] * n, "note": notes}
+    )
+    for wide in (0, 1):
+        packer = Packer(STREAM, 3, ("note",), blob_bytes=20_000, wide=wide)
+        packed = sorted(packer.pack(table.to_batches(64)), key=lambda each: each[:2])
+        sizes = sorted(len(blob) for _, _, blob in packed)
+        assert sizes[-1] < 60_000
+        assert sum(size > 45_000 for size in sizes) == 1 + wide
+        times = [
+            unpack(blob, STREAM, pa.int64()).arrivals.time.tolist()
+            for _, shard, blob in packed
+            if shard != 3
+        ]
+        assert sorted(time for some in times for time in some) == list(range(n))
+        for shard in range(3 + wide):
+            here = [
+                unpack(blob, STREAM, pa.int64()).arrivals for _, s, blob in packed if s == shard
+            ]
+            assert np.all(np.diff(np.concatenate([arrivals.time for arrivals in here])) > 0)
+            newest = [arrivals.newest for arrivals in here]
+            assert newest == sorted(newest)
+            assert newest[-1] == n - 1
+
+
+def test_rows_of_the_log_are_cut_by_bytes_and_say_the_same():
+    ranges = [
+        eq.Range(f"q{i}", {"x": (i, i + 1)}, labels={"l": "y" * (1 + i % 50)}) for i in range(400)
+    ]
+    gone = Deregister(pa.array([f"q{i}" for i in range(0, 400, 2)]))
+    changes = [Register(tuple(ranges)), gone]
+    rows, position = [], 7
+    for change in changes:
+        for operation, count, payload in encode_change(change, STREAM):
+            rows.append(LogRow(position, 0, count, operation, payload))
+            position += count
+    base = [
+        replace(row, position=7, number=number, count=0)
+        for number, row in zip((-2, -1), rows, strict=True)
+    ]
+    cut = cut_rows([*base, *rows], STREAM, SPECS, 2_000)
+    assert max(len(row.payload) for row in cut) <= 2_000
+    assert len({(row.position, row.number) for row in cut}) == len(cut)
+    assert cut == sorted(cut, key=lambda row: (row.position, row.number))
+    for part in ([row for row in cut if row.number < 0], [row for row in cut if row.number >= 0]):
+        assert part[0].number == (-len(part) if part[0].number < 0 else 0)
+        told = [decode_change(row.operation, row.payload, STREAM, SPECS) for row in part]
+        assert [
+            q for change in told if isinstance(change, Register) for q in change.queries
+        ] == ranges
+        ids = [
+            i for change in told if isinstance(change, Deregister) for i in change.ids.to_pylist()
+        ]
+        assert ids == gone.ids.to_pylist()
+    assert max(row.position + row.count for row in cut) == position
+    assert cut_rows(rows, STREAM, SPECS, 1 << 20) == rows
+
+
+def test_a_table_of_queries_in_the_log_is_cut_too():
+    queries = [eq.Border(f"q{i}", {"x": (i, i + 1)}, key="a") for i in range(5_000)]
+    change = RegisterBlocks(blocks_of_queries(queries, STREAM))
+    ((operation, count, payload),) = encode_change(change, STREAM)
+    cut = cut_rows([LogRow(0, 0, count, operation, payload)], STREAM, SPECS, len(payload) // 3)
+    assert [row.number for row in cut] == list(range(len(cut)))
+    assert len(cut) >= 3
+    told = [decode_change(row.operation, row.payload, STREAM, SPECS) for row in cut]
+    ids = [i for each in told for block in each.blocks for i in block.ids.to_pylist()]
+    assert ids == [query.id for query in queries]
