@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -130,6 +131,7 @@ class Shard:
         self._pending: defaultdict[tuple[str, Shape], list[Rows]] = defaultdict(list)
         self._new: list[Int32s] = []
         self._sweep_at = SWEEP
+        self.torn = False  # whether something failed while state was changing
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -262,6 +264,11 @@ class Shard:
 
     def _register(self, blocks: tuple[QueryBlock, ...]) -> None:
         self._check_blocks(blocks)
+        with self._changing():
+            self._number(blocks)
+
+    def _number(self, blocks: tuple[QueryBlock, ...]) -> None:
+        """Give queries their slots, and note what they say."""
         numbers = [
             np.full(len(block), NO_KEY, np.int32)
             if block.keys is None
@@ -364,6 +371,11 @@ class Shard:
             self.admission.check_time(arrivals.time_type)
             self._check_spans(arrivals.time_type)
             self.set_time_type(arrivals.time_type)
+        with self._changing():
+            return self._step(self._arrived(parts, order))
+
+    def _arrived(self, parts: Sequence[Arrivals], order: Int64s | None) -> Events:
+        """Return the good rows of all parts as one, in order."""
         first = self.admission.arrived
         arrived = [self._arrive(arrivals) for arrivals in parts]
         if len(arrived) != 1:
@@ -373,7 +385,16 @@ class Shard:
             rank = np.empty(order.size, np.int64)
             rank[order] = np.arange(order.size)
             events = events.take(np.argsort(rank[events.arrived - first]))
-        return self._step(events)
+        return events
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Note if something fails in between: then nobody knows what has changed, and what not."""
+        try:
+            yield
+        except BaseException:
+            self.torn = True
+            raise
 
     def _check_spans(self, kind: pa.DataType) -> None:
         """Raise if a query's spans can't be told in times of this type."""
@@ -398,24 +419,27 @@ class Shard:
     def advance(self, newest: int | float) -> pa.Table:
         """Move the newest time seen without an event; return the notices that this causes."""
         self._number_waiting()  # lives begin before time moves
-        self.admission.advance(newest)
-        return self._step(self.admission.no_events())
+        with self._changing():
+            self.admission.advance(newest)
+            return self._step(self.admission.no_events())
 
     def flush(self) -> pa.Table:
         """Let out everything that the grace holds back; return the notices."""
         self.admission.flushing = True
         try:
-            return self._step(self.admission.no_events())
+            with self._changing():
+                return self._step(self.admission.no_events())
         finally:
             self.admission.flushing = False
 
     def expire(self, keys: Int32s) -> pa.Table:
         """Forget keys now; return their leaves."""
-        announced = self._announce()
-        nothing = self.admission.accept_nothing()
-        keys = keys[self.keys.seen[keys] != 0]
-        when = self.keys.last_time[keys]
-        return self._finish(announced, nothing, [], keys, when)
+        with self._changing():
+            announced = self._announce()
+            nothing = self.admission.accept_nothing()
+            keys = keys[self.keys.seen[keys] != 0]
+            when = self.keys.last_time[keys]
+            return self._finish(announced, nothing, [], keys, when)
 
     def _step(self, arrivals: Events) -> pa.Table:
         announced = self._announce()

@@ -1,0 +1,95 @@
+"""Calls that happen whole: Ctrl-C waits until they are done.
+
+A signal that Python turns into an exception can strike between any two steps of a computation, and
+would leave half of it behind. So while a call runs, an interrupt is only noted. It is raised at the
+beginning of the next call, before that has changed anything, or by itself a moment later: the
+notices of the call that it struck are not lost.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+LATER_SECONDS = 0.05  # long enough for a caller to take what a call has returned
+
+Handler = Callable[[int, FrameType | None], Any]
+
+
+class _Postponed:
+    """An interrupt that has been noted and not raised yet; there is one at most in a process."""
+
+    def __init__(self) -> None:
+        self._waits = False
+        self._lock = threading.Lock()
+
+    def note(self) -> None:
+        """Let an interrupt happen a little later."""
+        self._waits = True
+        timer = threading.Timer(LATER_SECONDS, self._strike)
+        timer.daemon = True
+        timer.start()
+
+    def take(self) -> bool:
+        """Tell whether an interrupt waits, and let it wait no longer."""
+        with self._lock:
+            waits, self._waits = self._waits, False
+            return waits
+
+    def _strike(self) -> None:
+        if self.take():
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+_postponed = _Postponed()
+
+
+class WholeCall:
+    """A lock that one thread at a time has, and during which Ctrl-C waits.
+
+    It may be entered again by the thread that has it. In threads other than the main one, which
+    Python does not interrupt, it is only a lock.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._handler: Handler | None = None
+        self._struck = False
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            if not self._handler:
+                self._hold_off()
+            self._depth += 1
+        self._lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+        if threading.current_thread() is threading.main_thread():
+            self._depth -= 1
+            if not self._depth and self._handler is not None:
+                handler, self._handler = self._handler, None
+                struck, self._struck = self._struck, False
+                if struck:
+                    _postponed.note()
+                signal.signal(signal.SIGINT, handler)
+
+    def _hold_off(self) -> None:
+        if _postponed.take():
+            signal.raise_signal(signal.SIGINT)  # nothing has changed yet
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            self._handler = handler
+            signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._struck = True
