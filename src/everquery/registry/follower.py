@@ -28,7 +28,8 @@ from everquery.errors import (
 )
 from everquery.registry.claims import Claim
 from everquery.registry.log import Registry
-from everquery.registry.readers import SEEN_SECONDS, LogReader, LogRow
+from everquery.registry.readers import SEEN_SECONDS, LogReader
+from everquery.registry.rows import LogRow
 
 ANSWER_SECONDS = 1.0
 LATE_SECONDS = 0.02  # what an answer that is late already is waited for

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from everquery.queries.changes import Deregister
 from everquery.registry.codec import encode_change
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.sharding.durable import DurableShard, Job, LogPart
 from everquery.sharding.journal import Cells
 from everquery.sharding.packing import unpack

@@ -15,7 +15,7 @@ from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.state.keys import family_of_key, type_of_key
 from everquery.state.names import encode, hash_bytes
 from everquery.stream import Stream

@@ -15,7 +15,7 @@ from everquery.kinds import KINDS
 from everquery.queries import Border, Quantile, Query, Range, Threshold
 from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.shard import Shard
 from everquery.sharding.durable import Job, forget_live
 from everquery.sharding.journal import MemoryCells

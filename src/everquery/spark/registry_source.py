@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from everquery.errors import SparkError
 from everquery.registry.follower import Follower, Place
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 
 NAME = "everquery_registry"
 SCHEMA = "position long, number int, count long, operation string, payload binary"

@@ -17,7 +17,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.sharding.durable import Job, check_cells
 from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import SOURCE, Packer, place_of
