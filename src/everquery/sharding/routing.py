@@ -14,8 +14,8 @@ from everquery.index.jit import kernel
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks
-from everquery.registry.codec import decode_change, encode_change
-from everquery.registry.rows import LogRow
+from everquery.registry.codec import encode_change
+from everquery.registry.rows import LogRow, change_of
 from everquery.state.keys import family_of_key, type_of_key
 from everquery.state.names import encode, hash_bytes
 from everquery.stream import Stream
@@ -62,7 +62,8 @@ def route(
     the wide shards; all others to every shard but those. Who ends, pauses or resumes a query knows
     only its id, so every shard is told, and those that lack it ignore it.
     """
-    change = decode_change(row.operation, row.payload, stream, kinds)
+    row.check(stream.name)
+    change = change_of(row, stream, kinds)
     for shard in range(shards + wide):
         part = _part(change, shard, Shards(shards, wide), kinds, stream)
         if part is change:
@@ -71,7 +72,7 @@ def route(
         payload = b""
         for _, _, encoded in encode_change(part, stream):
             payload = encoded
-        yield shard, replace(row, payload=payload)
+        yield shard, replace(row, payload=payload).sealed(stream.name)
 
 
 def _part(

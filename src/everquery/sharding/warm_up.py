@@ -46,7 +46,8 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
         log = []
         for change in _changes(stream, number):
             for operation, count, payload in encode_change(change, stream):
-                log.append(LogRow(position, 0, count, operation, payload))
+                row = LogRow(position, 0, count, operation, payload)
+                log.append(row.sealed(stream.name))
                 position += count
         if number % 2:
             forget_live()

@@ -28,7 +28,7 @@ from everquery.registry.follower import Follower, Place
 from everquery.registry.rows import LogRow
 
 NAME = "everquery_registry"
-SCHEMA = "position long, number int, count long, operation string, payload binary"
+SCHEMA = "position long, number int, count long, operation string, payload binary, digest binary"
 MAX_QUERIES = 200_000
 PARTITION_BYTES = 4 << 20
 
@@ -39,6 +39,7 @@ _ARROW = pa.schema(
         ("count", pa.int64()),
         ("operation", pa.string()),
         ("payload", pa.binary()),
+        ("digest", pa.binary()),
     ]
 )
 
@@ -51,7 +52,7 @@ class RegistrySource(DataSource):
     the first batch of a new query has all there is.
 
     Columns: ``position``, ``number`` (the order of rows is by these two), ``count``,
-    ``operation`` and ``payload``; see `everquery.registry.readers.LogRow`.
+    ``operation``, ``payload`` and ``digest``; see `everquery.registry.rows.LogRow`.
     """
 
     @classmethod

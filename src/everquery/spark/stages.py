@@ -75,6 +75,7 @@ class RouteLog:
             "named": row.count,
             "operation": row.operation,
             "payload": row.payload,
+            "digest": row.digest,
         }
         return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
 
@@ -121,6 +122,7 @@ class PackEvents:
             "named": 0,
             "operation": None,
             "payload": blob,
+            "digest": None,
         }
         return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
 
@@ -166,7 +168,8 @@ class RunShards(StatefulProcessor):
         log, events = [], []
         for row in rows:
             if row.lane == LOG:
-                log.append(LogRow(row.first, row.second, row.named, row.operation, row.payload))
+                part = row.operation, row.payload, row.digest or b""
+                log.append(LogRow(row.first, row.second, row.named, *part))
             elif row.payload:
                 place = (*place_of(row.payload), row.first, row.second)
                 events.append((place, row.payload))
