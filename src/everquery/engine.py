@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date, datetime
 from functools import partial
 from threading import RLock
+from time import monotonic
 from types import TracebackType
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from everquery.errors import (
     InvalidQueryError,
     InvalidStreamError,
     RegistryBehindError,
+    RegistryDamagedError,
     RegistryError,
     UnknownQueryError,
     UnknownStreamError,
@@ -42,7 +44,10 @@ from everquery.queries.spec import Key
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
 from everquery.quotas import check_quota, check_room, owners_of, rows_beyond
-from everquery.registry import Registry
+from everquery.registry import Entry, Registry
+from everquery.registry.damage import Damage
+from everquery.registry.outage import Outage
+from everquery.registry.rows import damaged
 from everquery.results import Answer, Explanation, Registered
 from everquery.shard import DueMerge, Shard
 from everquery.shard_snapshots import shard_of, snapshot_of
@@ -116,6 +121,7 @@ class Engine:
         self._merger: ThreadPoolExecutor | None = None
         self._merging: tuple[DueMerge, Future[Any]] | None = None
         self._failed_merges = 0
+        self._outage = Outage(self._stream.name)
         self.refresh()
 
     @property
@@ -163,11 +169,30 @@ class Engine:
             before = self._position
             if self._registry.head(self._stream.name) > before:
                 for entry in self._registry.read(self._stream, before):
-                    self._shard.apply(entry.change, following=True)
+                    self._take(entry)
                     self._position = entry.position + entry.count
                 if not self._lazy:
                     self._shard.settle()
             return self._position - before
+
+    def _take(self, entry: Entry) -> None:
+        """Apply a change that was read from the log."""
+        try:
+            self._shard.apply(entry.change, following=True)
+        except (InvalidQueryError, UnknownQueryError) as error:
+            damaged(self._stream.name, entry.position, None, f"it can't be applied: {error}")
+
+    def _follow(self) -> None:
+        """Follow the log; while the registry is away or damaged, go on with the queries here."""
+        if not self._outage.is_over():
+            return
+        began = monotonic()
+        try:
+            self.refresh()
+        except (RegistryError, UnknownStreamError) as error:
+            self._outage.note(error, monotonic() - began)
+        else:
+            self._outage.end()
 
     def compact_registry(self) -> None:
         """Replace the registry's log by the queries that are live: reopening takes less time."""
@@ -505,9 +530,14 @@ class Engine:
     # -- events -------------------------------------------------------------------------------
 
     def process(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
-        """Take in a batch of events, and return the notices."""
+        """Take in a batch of events, and return the notices.
+
+        While the registry is away or damaged, events go on with the queries that are here: a
+        warning (logger ``everquery.registry``) and ``stats()["registry"]`` say so, and the next
+        batch looks again.
+        """
         with self._lock:
-            self.refresh()
+            self._follow()
             self._install_merged()
             self._shard.compact()
             notices = self._stepped(self._shard.process(batch))
@@ -549,8 +579,9 @@ class Engine:
 
     def _stepped(self, notices: pa.Table) -> pa.Table:
         """Tell the registry which queries have ended; if it does not answer, a step later."""
-        with contextlib.suppress(RegistryError):
-            self._report_ended()
+        if self._outage.reason is None:
+            with contextlib.suppress(RegistryError, UnknownStreamError):
+                self._report_ended()
         return notices
 
     # -- what it knows ------------------------------------------------------------------------
@@ -561,7 +592,11 @@ class Engine:
             return self._shard.dead_letters.table()
 
     def stats(self) -> dict[str, Any]:
-        """Return counts of queries by kind, bytes by structure, events, notices, dead letters."""
+        """Return counts of queries by kind, bytes by structure, events, notices, dead letters.
+
+        ``registry`` is None without one; else it has the ``position`` that its log has been
+        followed to, and as ``trouble`` why the last batch could not follow it further, or None.
+        """
         with self._lock:
             shard = self._shard
             shard.settle()
@@ -586,7 +621,13 @@ class Engine:
                 "waiting": len(shard.hygiene.pairs),
                 "dead_letters": sum(by_reason.values()),
                 "dead_letters_by_reason": by_reason,
+                "registry": self._followed(),
             }
+
+    def _followed(self) -> dict[str, Any] | None:
+        if self._registry is None:
+            return None
+        return {"position": self._position, "trouble": self._outage.reason}
 
     def snapshot(self) -> bytes:
         """Return queries and state as bytes, for `restore`."""
@@ -691,6 +732,24 @@ class Engine:
 def open_registry(url: str) -> Registry:
     """Return the registry at a URL."""
     return Registry(url, {name: kind.spec for name, kind in KINDS.items()})
+
+
+def damaged_registry(url: str) -> Registry:
+    """Return the registry at a URL however it is, to be checked and repaired."""
+    return Registry(url, {name: kind.spec for name, kind in KINDS.items()}, damaged=True)
+
+
+def unreadable_streams(url: str) -> list[Damage]:
+    """Return why queries of streams can't be taken together, though every row is whole."""
+    found = []
+    registry = open_registry(url)
+    for stream in registry.streams().values():
+        try:
+            Engine(stream, registry=registry, lazy=True, read_only=True).close()
+        except RegistryDamagedError as error:
+            found.append(Damage(stream.name, error.position, "change", error.reason))
+    registry.close()
+    return found
 
 
 def open_engine(

@@ -7,6 +7,7 @@ checks of `everquery.registry.block_checks`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 from collections.abc import Iterator
@@ -235,3 +236,23 @@ def _spans_of(columns: dict[str, pa.Array]) -> dict[str, SpanColumn]:
         )
         for name in dict.fromkeys(named)
     }
+
+
+def ids_of_parts(payload: bytes) -> list[str]:
+    """Return the ids of the parts of a damaged payload that can still be read."""
+    found: list[str] = []
+    parts = _parts(payload)
+    while True:
+        try:
+            data = next(parts)
+        except StopIteration:
+            return found
+        except _UNREADABLE:
+            return found  # where the next one begins is not known
+        with contextlib.suppress(*_UNREADABLE):
+            _check_messages(data)
+            with pa.ipc.open_stream(data) as reader:
+                batch = next(iter(reader))
+            ids = batch.column("id")
+            ids.validate(full=True)
+            found += [each for each in ids.to_pylist() if isinstance(each, str)]

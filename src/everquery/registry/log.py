@@ -32,9 +32,11 @@ from everquery.queries.changes import Change, RegisterBlocks
 from everquery.registry import claims, readers, sqlite, tables
 from everquery.registry.addresses import Address
 from everquery.registry.codec import encode_change
+from everquery.registry.damage import Damage
 from everquery.registry.definitions import stored_stream, stream_as_json
 from everquery.registry.digests import HashedRow, digest_at, digest_of_stream, hashed
 from everquery.registry.orphans import left_log, orphans
+from everquery.registry.repair import find_damage, repair
 from everquery.registry.rows import (
     base_rows,
     change_of,
@@ -43,6 +45,7 @@ from everquery.registry.rows import (
     whole_number,
     with_end,
 )
+from everquery.registry.upgrade import upgrade
 from everquery.stream import Stream
 
 CONNECT_SECONDS = 10
@@ -128,6 +131,7 @@ class Registry:
             sqlite.prepare(self._database)
         if not damaged:
             with self._writing(failed="") as connection:
+                upgrade(connection)
                 tables.open_tables(connection, self._shown)
         if self._database.dialect.name == "sqlite":
             self._watch = sqlite.FileWatch(address)
@@ -189,12 +193,12 @@ class Registry:
     def _check_left(self, name: str | None) -> None:
         """Raise if there is a log of a stream that is not there itself."""
         with self._reading() as connection:
-            orphan = orphans(connection, name)
-        if orphan is not None:
+            left = [each for each in orphans(connection) if name in (None, each)]
+        if left:
             raise RegistryDamagedError(
-                f"{self._shown} has a log of stream {orphan!r}, and the stream itself is missing;"
+                f"{self._shown} has a log of stream {left[0]!r}, and the stream itself is missing;"
                 " create it again as it was, and its queries are there again",
-                stream=orphan,
+                stream=left[0],
             )
 
     # -- quotas -------------------------------------------------------------------------------
@@ -277,6 +281,16 @@ class Registry:
                         f" position {start} is gone. Start again from position 0"
                     )
             yield from self._read_log(connection, stream, start, head)
+
+    def find_damage(self) -> list[Damage]:
+        """Return all that is wrong with any row."""
+        with self._reading() as connection:
+            return find_damage(connection, self._kinds, self._shown)
+
+    def repair(self) -> list[Damage]:
+        """Make the registry whole, in one transaction, and return what was wrong with it."""
+        with self._writing() as connection:
+            return repair(connection, self._kinds, self._shown)
 
     def claim(self, reader: str) -> claims.Claim | None:
         """Return a claim on a reader in this process; None if another process has it."""

@@ -18,12 +18,9 @@ _END = text(
 )
 
 
-def orphans(connection: Connection, name: str | None = None) -> str | None:
-    """Return the name of a stream that has a log and is missing: this one, or any; None if none."""
-    found = [row.stream for row in connection.execute(_NAMED)]
-    if name is not None:
-        return name if name in found else None
-    return found[0] if found else None
+def orphans(connection: Connection) -> list[str]:
+    """Return the names of streams that have a log and are missing themselves."""
+    return sorted(str(row.stream) for row in connection.execute(_NAMED))
 
 
 def left_log(connection: Connection, stream: str) -> tuple[int, int] | None:

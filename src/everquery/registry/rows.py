@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from everquery.errors import RegistryDamagedError, RegistryError
 from everquery.queries import Query
@@ -72,11 +72,10 @@ def whole_number(value: object, stream: str, what: str) -> int:
             stream=stream,
             reason=f"its {what} is {value!r}, which is no position",
         )
-    assert isinstance(value, int)
     return value
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Tell whether this is a number from 0 on, and no text that looks like one."""
     return type(value) is int and 0 <= value <= LARGEST
 

@@ -106,24 +106,34 @@ def open_tables(connection: Connection, shown: str) -> None:
         return
     if meta.name in missing:
         _check_columns(connection, missing, shown)
-        raise RegistryDamagedError(f"{shown}: its table {meta.name} is missing; {_REPAIR}")
-    version = connection.execute(_SELECT_VERSION).scalar()
-    if not isinstance(version, str) or not version.isascii() or not version.isdigit():
-        raise RegistryDamagedError(
-            f"{shown}: its version is {version!r}, which is no number; {_REPAIR}"
-        )
-    if int(version[:9]) > VERSION:
-        raise RegistryError(
-            f"{shown} has version {version}, and this everquery knows up to {VERSION};"
-            " upgrade everquery"
-        )
-    if int(version) < VERSION:
-        from everquery.registry.upgrade import upgrade
-
-        upgrade(connection)
-        return
+    else:
+        bad = check_version(connection, shown)
+        if bad:
+            raise RegistryDamagedError(f"{shown}: {bad}; {_REPAIR}")
     if missing:
         raise RegistryDamagedError(f"{shown}: its table {missing[0]} is missing; {_REPAIR}")
+
+
+def version_of(connection: Connection) -> object:
+    """Return the version that a registry has noted, or whatever is there in its place."""
+    return connection.execute(_SELECT_VERSION).scalar()
+
+
+def check_version(connection: Connection, shown: str) -> str:
+    """Raise if the version is one that we do not know; return what is wrong if it is none."""
+    noted = version_of(connection)
+    if not isinstance(noted, str) or not noted.isascii() or not noted.isdigit() or len(noted) > 9:
+        return f"its version is {noted!r}, which is no number"
+    if int(noted) > VERSION:
+        raise RegistryError(
+            f"{shown} has version {noted}, and this everquery knows up to {VERSION};"
+            " upgrade everquery"
+        )
+    if int(noted) < VERSION:
+        raise RegistryError(
+            f"{shown} has version {noted}; `everquery init` on it upgrades it to {VERSION}"
+        )
+    return ""
 
 
 def missing_tables(connection: Connection) -> list[str]:

@@ -6,12 +6,12 @@ import struct
 
 import pyarrow as pa
 import pyarrow.ipc
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
 from everquery.registry.block_codec import pack_tables
 from everquery.registry.digests import digest_of, digest_of_stream
 from everquery.registry.rows import END
-from everquery.registry.tables import VERSION, make_tables, missing_tables
+from everquery.registry.tables import VERSION, make_tables, meta, missing_tables, version_of
 
 _DIGESTED = ("everquery_streams", "everquery_changes", "everquery_bases", "everquery_kept_bases")
 _LOCK = text("SELECT value FROM everquery_meta WHERE name = 'version' FOR UPDATE")
@@ -19,14 +19,17 @@ _VERSION = text("UPDATE everquery_meta SET value = :version WHERE name = 'versio
 
 
 def upgrade(connection: Connection) -> None:
-    """Give every row its digest, and every base its last row; columns are packed anew.
+    """Upgrade a registry of version 1; one of another version stays as it is.
 
-    A row that can't be read stays as it is: whoever reads it is told.
+    Every row gets its digest, and every base its last row; columns are packed anew. A row that
+    can't be read stays as it is: whoever reads it is told.
     """
+    if not inspect(connection).has_table(meta.name) or version_of(connection) != "1":
+        return
     kind = "BLOB"
     if connection.dialect.name == "postgresql":
         kind = "BYTEA"
-        if connection.execute(_LOCK).scalar() == str(VERSION):
+        if connection.execute(_LOCK).scalar() != "1":
             return  # another process was first
     for table in set(_DIGESTED) - set(missing_tables(connection)):
         connection.execute(
