@@ -40,7 +40,7 @@ from everquery.queries.changes import (
     RegisterBlocks,
     Resume,
 )
-from everquery.queries.spec import Key
+from everquery.queries.spec import LONGEST_KEY, Key, bad_text
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
 from everquery.quotas import check_quota, check_room, owners_of, rows_beyond
@@ -372,6 +372,10 @@ class Engine:
         labels : mapping, optional
             Labels that a query has, perhaps among others.
         """
+        for what, value in (("like", like), ("owner", owner), ("kind", kind)):
+            reason = value and bad_text(value, what, LONGEST_KEY)
+            if reason:
+                raise InvalidQueryError(reason)
         with self._lock:
             table = list_queries(self._shard)
         return filtered(table, like=like, owner=owner, labels=labels, kind=kind)
@@ -445,6 +449,7 @@ class Engine:
         >>> engine.progress("sold")
         300
         """
+        _ids(query_id)
         with self._lock:
             return self._shard.progress(query_id)
 
@@ -472,6 +477,7 @@ class Engine:
         >>> engine.answer("median").value
         12.0
         """
+        _ids(query_id)
         with self._lock:
             return answer_of(self._shard, query_id, key)
 
@@ -514,6 +520,7 @@ class Engine:
 
     def explain(self, query_id: str) -> Explanation:
         """Return how a query is evaluated, and what it is expected to cost."""
+        _ids(query_id)
         with self._lock:
             kind, found = self._shard.explain(query_id)
         return Explanation(
@@ -572,6 +579,9 @@ class Engine:
         for key in wanted:
             if isinstance(key, bool) or not isinstance(key, (str, int)):
                 raise InvalidQueryError(f"key {key!r} is no string or integer")
+            reason = isinstance(key, str) and key and bad_text(key, "key", LONGEST_KEY)
+            if reason:
+                raise InvalidQueryError(reason)
         wanted = [key for key in wanted if isinstance(key, str) or -(2**63) <= key < 2**63]
         with self._lock:
             numbers = {self._shard.keys.find(key) for key in wanted} - {-1}
@@ -818,6 +828,7 @@ def _ids(query_id: str | Iterable[str]) -> pa.Array:
         if pa.types.is_dictionary(ids.type):
             ids = ids.dictionary_decode()
         if _is_text(ids.type):
+            ids.validate(full=True)
             return ids.cast(pa.string())
     except (pa.ArrowException, TypeError, UnicodeError) as error:
         raise InvalidQueryError(f"query ids are strings: {error}") from None

@@ -250,7 +250,7 @@ class NameTable:
 
     def find_one(self, name: str) -> int:
         """Return the number of a name, or `ABSENT`; without the cost of an Arrow array."""
-        data = np.frombuffer(name.encode(), np.uint8)
+        data = np.frombuffer(name.encode(errors="surrogatepass"), np.uint8)
         starts, out = self._one
         starts[1] = data.size
         intern_names(
