@@ -110,7 +110,7 @@ class _Worker:
     def __init__(self, functions: list[str], arguments: tuple[str, ...], growth: int) -> None:
         command = [sys.executable, "-m", __name__, json.dumps([functions, arguments, growth])]
         path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
             cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, bufsize=0,

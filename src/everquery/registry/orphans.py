@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import Connection, text
 
 from everquery.registry.digests import digest_of
@@ -18,12 +20,12 @@ _END = text(
 )
 
 
-def orphans(connection: Connection) -> list[str]:
-    """Return the names of streams that have a log and are missing themselves."""
-    return sorted(str(row.stream) for row in connection.execute(_NAMED))
+def orphans(connection: Connection) -> list[Any]:
+    """Return the names of streams that have a log and are missing; what is there may be no text."""
+    return sorted((row.stream for row in connection.execute(_NAMED)), key=str)
 
 
-def left_log(connection: Connection, stream: str) -> tuple[int, int] | None:
+def left_log(connection: Connection, stream: Any) -> tuple[int, int] | None:  # noqa: ANN401 - as stored
     """Return the head and the base of the log that a stream left behind; None if there is none.
 
     The base is the position that the digest of its last row is right with.

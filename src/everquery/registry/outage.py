@@ -37,10 +37,12 @@ class Outage:
         now = time.monotonic()
         news = self.reason is None
         self.reason = str(error)
-        self._again = now + PATIENCE * seconds if seconds > 1 else now
+        damaged = isinstance(error, RegistryDamagedError)
+        silent = seconds > 1 and not damaged  # it was waited for
+        self._again = now + PATIENCE * seconds if silent else now
         if news or self._reminded is None or now - self._reminded > REMIND_SECONDS:
             self._reminded = now
-            wanted = "repaired" if isinstance(error, RegistryDamagedError) else "back"
+            wanted = "repaired" if damaged else "back"
             log.warning(
                 "the queries on %r stay as they are until their registry is %s: %s",
                 self._stream,

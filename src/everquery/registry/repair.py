@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 from sqlalchemy import Connection, text
 
+from everquery.errors import RegistryDamagedError
 from everquery.queries import Query
 from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
 from everquery.registry.codec import LOST, decode_change
 from everquery.registry.damage import MOST_IN_A_ROW, BaseScan, Damage, Scan, scan_streams
 from everquery.registry.digests import digest_of
-from everquery.registry.orphans import orphans
-from everquery.registry.rows import END, is_whole
-from everquery.registry.salvage import ids_in
+from everquery.registry.orphans import left_log, orphans
+from everquery.registry.rows import END, is_whole, stored_row
+from everquery.registry.salvage import ids_in, readable_ids
 from everquery.registry.tables import VERSION, check_version, make_tables, meta, missing_tables
 
 _DELETE_CHANGE = text("DELETE FROM everquery_changes WHERE stream = :stream AND first = :first")
@@ -29,6 +31,11 @@ _CHANGE = text(
 _INSERT_CHANGE = text(
     "INSERT INTO everquery_changes VALUES (:stream, :first, :count, :operation, :payload, :digest)"
 )
+_LEFT = text(
+    "SELECT first, count, operation, payload, digest FROM everquery_changes"
+    " WHERE stream = :stream ORDER BY first"
+)
+_DELETE_BASE = text("DELETE FROM everquery_bases WHERE stream = :stream")
 _SPAN = text("UPDATE everquery_streams SET head = :head, base = :base WHERE name = :stream")
 _DELETE_STREAM = text("DELETE FROM everquery_streams WHERE name = :stream")
 _VERSION = text("UPDATE everquery_meta SET value = :version WHERE name = 'version'")
@@ -41,7 +48,9 @@ def find_damage(connection: Connection, kinds: dict[str, type[Query]], shown: st
     if tables:
         return tables
     found = [damage for scan in scan_streams(connection, kinds) for damage in scan.damages]
-    return found + [_orphan(name) for name in orphans(connection)]
+    for name in orphans(connection):
+        found += _left(connection, name)[0]
+    return found
 
 
 def repair(connection: Connection, kinds: dict[str, type[Query]], shown: str) -> list[Damage]:
@@ -59,7 +68,14 @@ def repair(connection: Connection, kinds: dict[str, type[Query]], shown: str) ->
         found += scan.damages
         if scan.damages:
             _Repair(connection, scan, kinds).run()
-    return found + [_orphan(name) for name in orphans(connection)]
+    for name in orphans(connection):
+        damages, bad = _left(connection, name)
+        found += damages
+        for first in bad:
+            connection.execute(_DELETE_CHANGE, {"stream": name, "first": first})
+        if not _base_of(connection, name):
+            connection.execute(_DELETE_BASE, {"stream": name})
+    return found
 
 
 def _bad_tables(connection: Connection, shown: str) -> list[Damage]:
@@ -69,9 +85,35 @@ def _bad_tables(connection: Connection, shown: str) -> list[Damage]:
     return [*found, *([Damage("", None, "version", version)] if version else [])]
 
 
-def _orphan(name: str) -> Damage:
+def _left(
+    connection: Connection,
+    name: Any,  # noqa: ANN401 - as stored
+) -> tuple[list[Damage], list[object]]:
+    """Return what is wrong with a log without stream, and the positions of rows not of this log.
+
+    A row whose stream's name has been changed is there too; its digest tells.
+    """
+    damages, bad, whole = [], [], _base_of(connection, name) > 0
+    for first, *row in connection.execute(_LEFT, {"stream": name}):
+        try:
+            stored_row(name, first, 0, *row)
+        except RegistryDamagedError as error:
+            place = first if isinstance(first, int) else None
+            ids = tuple(readable_ids(row[1], row[2]))
+            damages.append(Damage(str(name), place, str(row[1]), error.reason, ids))
+            bad.append(first)
+        else:
+            whole = True
     reason = "it has a log, and is missing itself; create it again as it was, and the log is its"
-    return Damage(name, None, "stream", reason)
+    if whole:
+        damages.append(Damage(str(name), None, "stream", reason))
+    elif not damages:
+        damages.append(Damage(str(name), None, "base", "it is of no stream that there is"))
+    return damages, bad
+
+
+def _base_of(connection: Connection, name: Any) -> int:  # noqa: ANN401 - as stored
+    return (left_log(connection, name) or (0, 0))[1]
 
 
 class _Repair:
