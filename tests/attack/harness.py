@@ -3,7 +3,8 @@
 ``attack(make_input, mutate, judge, n, seed)`` makes an input once in each worker, changes it in
 ``n`` ways, one for each seed, and judges what comes of each. The functions are those of a module,
 so that a worker, which is a fresh Python, can import them. To see one failure alone, call
-``judge(mutate(make_input(), random.Random(seed)))``.
+``judge(mutate(make_input(), random.Random(seed)))``. A long run has ``EVERQUERY_ATTACK=100000``;
+``EVERQUERY_ATTACK_SEED=10000000`` begins with other seeds.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ def attack(
     """
     functions = [f"{each.__module__}:{each.__qualname__}" for each in (make_input, mutate, judge)]
     outcome = Outcome()
+    seed += int(os.environ.get("EVERQUERY_ATTACK_SEED", "0"))
     waiting = list(range(seed, seed + n))[::-1]
     pool = [_Worker(functions, arguments, growth_bytes) for _ in range(min(workers, n))]
     try:

@@ -210,7 +210,6 @@ def test_sigkill_in_a_bulk_load_leaves_all_or_nothing(registry_url, delay):
         import pyarrow as pa
         import everquery as eq
         from everquery.registry import codec
-from everquery.registry.digests import digest_of
         codec.CHUNK = 2_000
         engine = eq.open(sys.argv[1])
         table = pa.table({"id": [f"q{i}" for i in range(200_000)]})

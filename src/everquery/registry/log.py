@@ -334,18 +334,20 @@ class Registry:
         self, connection: Connection, stream: Stream, start: int, head: int
     ) -> Iterator[Entry]:
         """Yield the changes from a position to the head, without a gap."""
-        found = connection.execute(_READ, {"name": stream.name, "start": start})
         end = start
-        for row in log_rows(stream.name, found, start):
-            yield Entry(row.position, row.count, change_of(row, stream, self._kinds))
-            end = row.position + row.count
+        at = {"name": stream.name, "start": start}
+        # Closed even if a row is bad: SQLite would read on from the log as it was then.
+        with closing(connection.execute(_READ, at)) as found:
+            for row in log_rows(stream.name, found, start):
+                yield Entry(row.position, row.count, change_of(row, stream, self._kinds))
+                end = row.position + row.count
         expect_end(stream.name, end, head)
 
     def _read_base(self, connection: Connection, stream: Stream, base: int) -> Iterator[Entry]:
         """Yield the compacted changes; together they lead to the position `base`."""
-        found = connection.execute(_BASE, {"name": stream.name})
-        for row in base_rows(stream.name, base, found):
-            yield Entry(base, 0, change_of(row, stream, self._kinds))
+        with closing(connection.execute(_BASE, {"name": stream.name})) as found:
+            for row in base_rows(stream.name, base, found):
+                yield Entry(base, 0, change_of(row, stream, self._kinds))
 
     # -- the database -------------------------------------------------------------------------
 

@@ -152,9 +152,8 @@ class LogReader:
             if base:
                 if connection.execute(_BEGAN, {**at, "base": base}).first() is None:
                     raise self._lost(base, end)
-                stored = list(
-                    base_rows(name, base, connection.execute(_BASE_ROWS, {**at, "base": base}))
-                )
+                kept = connection.execute(_BASE_ROWS, {**at, "base": base}).all()
+                stored = list(base_rows(name, base, kept))
                 for number, row in enumerate(stored, -len(stored)):
                     found.append(replace(row, number=number).sealed(name))
                 start = base

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeGuard
 
 from everquery.errors import RegistryDamagedError, RegistryError
 from everquery.queries import Query
-from everquery.queries.changes import Change
+from everquery.queries.changes import Change, Register
 from everquery.registry.codec import EncodedRow, UnknownOperationError, decode_change, names_in
 from everquery.registry.digests import digest_of
 from everquery.stream import Stream
@@ -88,6 +88,10 @@ def change_of(row: LogRow, stream: Stream, kinds: dict[str, type[Query]]) -> Cha
         raise
     except RegistryError as error:
         damaged(stream.name, row.position, row.operation, str(error))
+    if isinstance(change, Register):
+        for query in change.queries:
+            if query.parts()[0] is not query:
+                damaged(stream.name, row.position, row.operation, f"{query.id!r} is a composite")
     if row.count and names_in(change) > row.count:
         reason = f"it names {names_in(change):,} queries, and should {row.count:,}"
         damaged(stream.name, row.position, row.operation, reason)

@@ -14,6 +14,7 @@ from everquery.queries.changes import RegisterBlocks
 from everquery.queries.table import check_table
 from everquery.registry.block_codec import ids_of_parts, pack_tables, unpack_blocks
 from everquery.registry.codec import decode_change, encode_change
+from everquery.registry.rows import LogRow, change_of
 from everquery.state.names import repeated
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price", "volume"])
@@ -229,17 +230,27 @@ class TestJson:
             (b'[{"kind": "range", "id": "a", "box": {}, "more": 1}]', "it holds no query"),
             (b'[{"kind": "range", "id": "a", "box": {}, "ttl": {"days": 1e300}}]', "Overflow"),
             (b'[{"kind": "range", "id": "a", "box": {}, "ttl": ' + b"9" * 9_999 + b"}]", "JSON"),
-            (
-                b'[{"kind": "quantile", "id": "a", "attribute": "price", "phi": [0.5, 0.9],'
-                b' "epsilon": 0.1}]',
-                "stands for several",
-            ),
             (b'[{"kind": "range", "id": "a", "box": {}}, ' * 2 + b"1]", "can't be read|twice"),
         ],
     )
     def test_queries(self, payload, told):
         with pytest.raises(RegistryError, match=told):
             decode_change("register", payload, STREAM, SPECS)
+
+    def test_a_composite(self):
+        payload = (
+            b'[{"kind": "quantile", "id": "a", "attribute": "price", "phi": [0.5, 0.9],'
+            b' "epsilon": 0.1}]'
+        )
+        with pytest.raises(RegistryError, match=r"position 3 \(register\): 'a' is a composite"):
+            change_of(LogRow(3, 0, 1, "register", payload), STREAM, SPECS)
+
+    def test_more_queries_than_the_row_counts(self):
+        payload = (
+            b'[{"kind": "range", "id": "a", "box": {}}, {"kind": "range", "id": "b", "box": {}}]'
+        )
+        with pytest.raises(RegistryError, match="it names 2 queries, and should 1"):
+            change_of(LogRow(3, 0, 1, "register", payload), STREAM, SPECS)
 
     @pytest.mark.parametrize("operation", ["deregister", "pause", "resume", "lost"])
     @pytest.mark.parametrize("payload", [b"7", b"[7]", b"[null]", b'["\\ud800"]', b'[""]', b"["])
