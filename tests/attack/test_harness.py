@@ -9,6 +9,12 @@ import pytest
 from tests.attack.harness import attack
 
 
+@pytest.fixture(autouse=True)
+def own_seeds(monkeypatch):
+    """Seeds are those of these tests, also where a long run begins with others."""
+    monkeypatch.delenv("EVERQUERY_ATTACK_SEED", raising=False)
+
+
 def number():
     return 0
 
