@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date, datetime
 from functools import partial
 from threading import RLock
+from time import monotonic
 from types import TracebackType
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from everquery.errors import (
     InvalidQueryError,
     InvalidStreamError,
     RegistryBehindError,
+    RegistryDamagedError,
     RegistryError,
     UnknownQueryError,
     UnknownStreamError,
@@ -38,12 +40,15 @@ from everquery.queries.changes import (
     RegisterBlocks,
     Resume,
 )
-from everquery.queries.spec import Key
+from everquery.queries.spec import LONGEST_KEY, Key, bad_text
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
 from everquery.quotas import check_quota, check_room, owners_of, rows_beyond
 from everquery.rebasing import rebase
-from everquery.registry import Base, Registry
+from everquery.registry import Base, Entry, Registry
+from everquery.registry.damage import Damage
+from everquery.registry.outage import Outage
+from everquery.registry.rows import damaged
 from everquery.results import Answer, Explanation, Registered
 from everquery.shard import DueMerge, Shard
 from everquery.shard_snapshots import shard_of, snapshot_of
@@ -119,6 +124,7 @@ class Engine:
         self._merging: tuple[DueMerge, Future[Any]] | None = None
         self._failed_merges = 0
         self._reported = 0  # queries that ended by themselves, and no longer are in the registry
+        self._outage = Outage(self._stream.name)
         self.refresh()
 
     @property
@@ -170,16 +176,36 @@ class Engine:
         with self._lock:
             before = self._position
             if self._registry.head(self._stream.name) > before:
-                for entry in self._registry.read(self._stream, before):
-                    if isinstance(entry, Base):
-                        rebase(self._shard, entry.changes)
-                        self._position = entry.position
-                    else:
-                        self._shard.apply(entry.change, following=True)
-                        self._position = entry.position + entry.count
+                with contextlib.closing(self._registry.read(self._stream, before)) as entries:
+                    for entry in entries:
+                        self._take(entry)
                 if not self._lazy:
                     self._shard.settle()
             return self._position - before
+
+    def _take(self, entry: Entry | Base) -> None:
+        """Apply a change that was read from the log, or what a compaction left of it."""
+        try:
+            if isinstance(entry, Base):
+                rebase(self._shard, entry.changes)
+                self._position = entry.position
+            else:
+                self._shard.apply(entry.change, following=True)
+                self._position = entry.position + entry.count
+        except (InvalidQueryError, UnknownQueryError) as error:
+            damaged(self._stream.name, entry.position, None, f"it can't be applied: {error}")
+
+    def _follow(self) -> None:
+        """Follow the log; while the registry is away or damaged, go on with the queries here."""
+        if not self._outage.is_over():
+            return
+        began = monotonic()
+        try:
+            self.refresh()
+        except (RegistryError, UnknownStreamError) as error:
+            self._outage.note(error, monotonic() - began)
+        else:
+            self._outage.end()
 
     def compact_registry(self) -> None:
         """Replace the registry's log by the queries that are live: reopening takes less time."""
@@ -360,6 +386,10 @@ class Engine:
         labels : mapping, optional
             Labels that a query has, perhaps among others.
         """
+        for what, value in (("like", like), ("owner", owner), ("kind", kind)):
+            reason = value and bad_text(value, what, LONGEST_KEY)
+            if reason:
+                raise InvalidQueryError(reason)
         with self._lock:
             table = list_queries(self._shard)
         return filtered(table, like=like, owner=owner, labels=labels, kind=kind)
@@ -433,6 +463,7 @@ class Engine:
         >>> engine.progress("sold")
         300
         """
+        _ids(query_id)
         with self._lock:
             return self._shard.progress(query_id)
 
@@ -460,6 +491,7 @@ class Engine:
         >>> engine.answer("median").value
         12.0
         """
+        _ids(query_id)
         with self._lock:
             return answer_of(self._shard, query_id, key)
 
@@ -502,6 +534,7 @@ class Engine:
 
     def explain(self, query_id: str) -> Explanation:
         """Return how a query is evaluated, and what it is expected to cost."""
+        _ids(query_id)
         with self._lock:
             kind, found = self._shard.explain(query_id)
         return Explanation(
@@ -518,9 +551,14 @@ class Engine:
     # -- events -------------------------------------------------------------------------------
 
     def process(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
-        """Take in a batch of events, and return the notices."""
+        """Take in a batch of events, and return the notices.
+
+        While the registry is away or damaged, events go on with the queries that are here: a
+        warning (logger ``everquery.registry``) and ``stats()["registry"]`` say so, and the next
+        batch looks again.
+        """
         with self._lock:
-            self.refresh()
+            self._follow()
             self._install_merged()
             self._shard.compact()
             notices = self._stepped(self._shard.process(batch))
@@ -555,6 +593,9 @@ class Engine:
         for key in wanted:
             if isinstance(key, bool) or not isinstance(key, (str, int)):
                 raise InvalidQueryError(f"key {key!r} is no string or integer")
+            reason = isinstance(key, str) and key and bad_text(key, "key", LONGEST_KEY)
+            if reason:
+                raise InvalidQueryError(reason)
         wanted = [key for key in wanted if isinstance(key, str) or -(2**63) <= key < 2**63]
         with self._lock:
             numbers = {self._shard.keys.find(key) for key in wanted} - {-1}
@@ -562,8 +603,9 @@ class Engine:
 
     def _stepped(self, notices: pa.Table) -> pa.Table:
         """Tell the registry which queries have ended; if it does not answer, a step later."""
-        with contextlib.suppress(RegistryError):
-            self._report_ended()
+        if self._outage.reason is None:
+            with contextlib.suppress(RegistryError, UnknownStreamError):
+                self._report_ended()
         return notices
 
     # -- what it knows ------------------------------------------------------------------------
@@ -585,7 +627,9 @@ class Engine:
         """Return counts of queries by kind, bytes by structure, events, notices, dead letters.
 
         ``ended`` counts the queries that ended by themselves since this engine was opened: once
-        thresholds that fired, and queries whose ``ttl`` passed.
+        thresholds that fired, and queries whose ``ttl`` passed. ``registry`` is None without one;
+        else it has the ``position`` that its log has been followed to, and as ``trouble`` why the
+        last batch could not follow it further, or None.
         """
         with self._lock:
             shard = self._shard
@@ -612,7 +656,13 @@ class Engine:
                 "waiting": len(shard.hygiene.pairs),
                 "dead_letters": sum(by_reason.values()),
                 "dead_letters_by_reason": by_reason,
+                "registry": self._followed(),
             }
+
+    def _followed(self) -> dict[str, Any] | None:
+        if self._registry is None:
+            return None
+        return {"position": self._position, "trouble": self._outage.reason}
 
     def snapshot(self) -> bytes:
         """Return queries and state as bytes, for `restore`."""
@@ -721,6 +771,24 @@ def open_registry(url: str) -> Registry:
     return Registry(url, {name: kind.spec for name, kind in KINDS.items()})
 
 
+def damaged_registry(url: str) -> Registry:
+    """Return the registry at a URL however it is, to be checked and repaired."""
+    return Registry(url, {name: kind.spec for name, kind in KINDS.items()}, damaged=True)
+
+
+def unreadable_streams(url: str) -> list[Damage]:
+    """Return why queries of streams can't be taken together, though every row is whole."""
+    found = []
+    registry = open_registry(url)
+    for stream in registry.streams().values():
+        try:
+            Engine(stream, registry=registry, lazy=True, read_only=True).close()
+        except RegistryDamagedError as error:
+            found.append(Damage(stream.name, error.position, "change", error.reason))
+    registry.close()
+    return found
+
+
 def open_engine(
     url: str,
     stream: str | None = None,
@@ -787,6 +855,7 @@ def _ids(query_id: str | Iterable[str]) -> pa.Array:
         if pa.types.is_dictionary(ids.type):
             ids = ids.dictionary_decode()
         if _is_text(ids.type):
+            ids.validate(full=True)
             return ids.cast(pa.string())
     except (pa.ArrowException, TypeError, UnicodeError) as error:
         raise InvalidQueryError(f"query ids are strings: {error}") from None

@@ -14,6 +14,7 @@
     ├── RegistryError                         the registry can't be opened, read or written
     │   ├── RegistryBehindError               another writer came first; try again
     │   ├── RegistryLostError                 it lacks what a reader has read or has yet to read
+    │   ├── RegistryDamagedError              a row of it is missing, cut or changed
     │   └── ReaderBusyError                   another process follows the log as this reader
     ├── SparkError                            the Spark runtime can't start, or not like this
     │   ├── SparkMissingError   (ImportError) PySpark, or what it needs, is not installed
@@ -109,6 +110,33 @@ class RegistryBehindError(RegistryError):
 
 class RegistryLostError(RegistryError):
     """The registry lacks what a reader has read or has yet to read; waiting does not help."""
+
+
+class RegistryDamagedError(RegistryError):
+    """A row of the registry is missing, cut or changed; waiting does not help, a repair does.
+
+    Attributes
+    ----------
+    stream : str or None
+        Whose row it is, if it is a stream's.
+    position : int or None
+        Where it is in the stream's log.
+    reason : str
+        What is wrong with it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        stream: str | None = None,
+        position: int | None = None,
+        reason: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.stream = stream
+        self.position = position
+        self.reason = reason or message
 
 
 class ReaderBusyError(RegistryError):

@@ -141,7 +141,8 @@ class Shard:
         Parameters
         ----------
         following : bool
-            The change is read from a log, which does not know yet of all queries that ended here.
+            The change is read from a log, which does not know yet of all queries that ended here,
+            and may name some that a repair has lost.
 
         Raises
         ------
@@ -155,13 +156,13 @@ class Shard:
                 self._number_waiting()
                 self._register(change.blocks)
             case Deregister():
-                ids = self._not_ended(change.ids, told=True) if following else change.ids
+                ids = self._known(change.ids, told=True) if following else change.ids
                 self._drop(np.unique(self._slots_of(ids)))
             case Pause():
-                ids = self._not_ended(change.ids) if following else change.ids
+                ids = self._known(change.ids) if following else change.ids
                 self._pause(self._slots_of(ids))
             case Resume():
-                ids = self._not_ended(change.ids) if following else change.ids
+                ids = self._known(change.ids) if following else change.ids
                 self._resume(self._slots_of(ids))
 
     def _pause(self, slots: Int32s) -> None:
@@ -182,6 +183,19 @@ class Shard:
             self.indexes[Quantile.kind].drop(quantiles)
         self.catalog.drop(slots)
         self.hygiene.drop(slots)
+
+    def _known(self, ids: pa.Array, *, told: bool = False) -> pa.Array:
+        """Return ids of a log without those that are not live here.
+
+        They are of queries that ended here before the log said so, or that were registered in a
+        row of the log that is lost.
+        """
+        ids = self._not_ended(ids, told=told)
+        try:
+            self._slots_of(ids)
+        except UnknownQueryError:
+            return ids.filter(pa.array(self.live(ids)))
+        return ids
 
     def _not_ended(self, ids: pa.Array, *, told: bool = False) -> pa.Array:
         """Return ids without those of queries that ended here before the log said so."""

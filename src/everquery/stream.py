@@ -70,6 +70,10 @@ class Stream:
         for name in (self.name, *(name for name in names if name is not None)):
             if not isinstance(name, str) or not name:
                 raise InvalidStreamError(f"{where}: {name!r} is not a name")
+            if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+                raise InvalidStreamError(
+                    f"{where}: {name!r} has half a surrogate pair; give valid text"
+                )
         if not self.attributes:
             raise InvalidStreamError(f"{where} has no attributes; queries need one to restrict")
         if len(self.attributes) > MOST_ATTRIBUTES:

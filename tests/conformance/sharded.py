@@ -16,7 +16,7 @@ from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.changes import Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.registry.codec import encode_change
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.sharding import durable
 from everquery.sharding.durable import Job
 from everquery.sharding.journal import MemoryCells

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 import everquery as eq
-from everquery.engine import open_registry
+from everquery.engine import damaged_registry, open_registry
 from everquery.errors import RegistryError
 
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x"])
@@ -131,13 +131,16 @@ class TestQuotas:
         first.set_quota("ann", None)
         assert second.quotas() == {}
 
-    def test_an_older_registry_gets_the_table(self, registry_url):
+    def test_a_registry_without_the_table_is_damaged(self, registry_url):
         eq.Engine(STREAM, registry=registry_url).set_quota("ann", 2)
         address = registry_url.replace("postgresql:", "postgresql+psycopg:")
         database = create_engine(address)
         with database.begin() as connection:
             connection.execute(text("DROP TABLE everquery_quotas"))
         database.dispose()
+        with pytest.raises(RegistryError, match="its table everquery_quotas is missing"):
+            eq.open(registry_url)
+        damaged_registry(registry_url).repair()
         engine = eq.open(registry_url)
         assert engine.quotas() == {}
         engine.set_quota(None, 2)

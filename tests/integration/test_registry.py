@@ -17,6 +17,7 @@ import everquery as eq
 from everquery.errors import RegistryBehindError, RegistryLostError
 from everquery.queries.changes import Deregister, Register
 from everquery.registry import codec
+from everquery.registry.digests import digest_of
 
 STREAM = eq.Stream(
     "trades", key="symbol", time="ts", attributes=["price", "volume"], grace=timedelta(seconds=5)
@@ -290,7 +291,12 @@ class TestBadRegistries:
         from sqlalchemy import text
 
         with engine._registry._writing() as connection:
-            connection.execute(text("UPDATE everquery_changes SET operation = 'paint'"))
+            payload = connection.execute(text("SELECT payload FROM everquery_changes")).scalar()
+            digest = digest_of("trades", 0, 0, 1, "paint", bytes(payload))
+            connection.execute(
+                text("UPDATE everquery_changes SET operation = 'paint', digest = :digest"),
+                {"digest": digest},
+            )
         with pytest.raises(eq.RegistryError, match="'paint' that this everquery does not know"):
             eq.open(registry_url)
 

@@ -90,16 +90,20 @@ class TestPostgres:
         try:
             for call in (
                 lambda: engine.register(eq.Range("lost", {})),
-                lambda: engine.process(EVENTS),
+                lambda: engine.refresh(),
                 lambda: engine.deregister("kept"),
             ):
                 with pytest.raises(eq.RegistryError, match="connection"):
                     call()
+            for _ in range(3):
+                assert engine.process(EVENTS)["query_id"].to_pylist() == ["kept"]
+            assert "connection" in engine.stats()["registry"]["trouble"]
             assert engine.queries()["id"].to_pylist() == ["kept"]
             assert "connection" in refused(url, "query", "list")
         finally:
             strict_postgres.start()
         assert engine.process(EVENTS)["query_id"].to_pylist() == ["kept"]
+        assert engine.stats()["registry"] == {"position": engine.position, "trouble": None}
         assert is_as_it_was(url, ["kept"])
         engine.deregister("kept")
 
@@ -162,25 +166,31 @@ def url(path):
 
 
 class TestSqlite:
-    def test_a_file_that_is_gone(self, url, path):
+    def test_a_file_that_is_gone(self, url, path, caplog):
         engine = eq.open(url)
         away = path.rename(path.with_suffix(".away"))
         calls = (
             lambda: engine.register(eq.Range("lost", {})),
-            lambda: engine.process(EVENTS),
+            lambda: engine.refresh(),
             lambda: engine.register_table(TABLE, kind="range"),
         )
         for call in calls:
             with pytest.raises(eq.RegistryError, match="its file is gone"):
                 call()
+        for _ in range(3):
+            assert engine.process(EVENTS)["query_id"].to_pylist() == ["kept"]
+        (told,) = [record.getMessage() for record in caplog.records]
+        assert told.startswith("the queries on 'trades' stay as they are until their registry is")
+        assert "its file is gone" in told
         assert engine.queries()["id"].to_pylist() == ["kept"]
         assert "there is no registry" in refused(url, "query", "list")
         shutil.copy(away, path)
         with pytest.raises(eq.RegistryError, match="replaced by another"):
-            engine.process(EVENTS)
+            engine.refresh()
         path.unlink()
         away.rename(path)
         assert engine.process(EVENTS)["query_id"].to_pylist() == ["kept"]
+        assert caplog.records[-1].getMessage() == "the registry of 'trades' answers again"
         assert is_as_it_was(url, ["kept"])
 
     def test_a_file_that_another_process_has_locked(self, url, path, monkeypatch):

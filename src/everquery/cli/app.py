@@ -13,6 +13,7 @@ from everquery.cli import (
     plot,
     query,
     quota,
+    registry,
     replay,
     rescale,
     run,
@@ -36,6 +37,7 @@ app.command("init")(init.init)
 app.add_typer(stream.app, name="stream")
 app.add_typer(query.app, name="query")
 app.add_typer(quota.app, name="quota")
+app.add_typer(registry.app, name="registry")
 app.command("sql")(sql.sql)
 app.command("run")(run.run)
 app.command("replay")(replay.replay)

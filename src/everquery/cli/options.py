@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError
 from everquery.engine import Engine, open_engine, open_registry
 from everquery.errors import RegistryError
 from everquery.registry import Registry
+from everquery.registry.addresses import shown_url
 
 CORES = 2
 
@@ -58,7 +59,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def existing_registry(url: str) -> Registry:
     """Return the registry at a URL; a file that is not there is not made."""
-    _expect_file(url)
+    expect_file(url)
     return open_registry(url)
 
 
@@ -71,11 +72,12 @@ def existing_engine(
     read_only: bool = False,
 ) -> Engine:
     """Return an engine on a registry that is there; a lazy one indexes nothing before a batch."""
-    _expect_file(url)
+    expect_file(url)
     return open_engine(url, stream, lazy=lazy, labels=labels, read_only=read_only)
 
 
-def _expect_file(url: str) -> None:
+def expect_file(url: str) -> None:
+    """Raise if a SQLite file is not there."""
     try:
         address = make_url(url)
     except (ArgumentError, ValueError):
@@ -84,7 +86,10 @@ def _expect_file(url: str) -> None:
     if address.get_backend_name() != "sqlite" or not name or name.startswith((":", "file:")):
         return
     if not Path(name).exists():
-        raise RegistryError(f"there is no registry {url}; make it with: everquery init -r {url}")
+        shown = shown_url(address)
+        raise RegistryError(
+            f"there is no registry {shown}; make it with: everquery init -r {shown}"
+        )
 
 
 def has_integer_keys(engine: Engine) -> bool:

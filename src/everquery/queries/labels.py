@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from everquery.errors import InvalidQueryError
 
 LONGEST_LABEL = 256  # characters
+MOST_LABELS = 64  # of a query
+MOST_BYTES = 65_536  # all labels of a query together, as JSON
+_SURELY_FEW = MOST_BYTES // (2 * 6 * LONGEST_LABEL + 8)  # whatever they hold, they fit
 
 
 class Labels(Mapping[str, str]):
@@ -27,6 +34,10 @@ class Labels(Mapping[str, str]):
             raise InvalidQueryError(
                 f"labels is {values!r}; give a mapping, for example {{'team': 'fx'}}"
             )
+        if len(values) > MOST_LABELS:
+            raise InvalidQueryError(
+                f"there are {len(values):,} labels; the limit is {MOST_LABELS} for a query"
+            )
         for name, value in values.items():
             for text in (name, value):
                 if not isinstance(text, str) or not 0 < len(text) <= LONGEST_LABEL:
@@ -34,7 +45,17 @@ class Labels(Mapping[str, str]):
                         f"label {name!r}: {value!r}; names and values are strings of 1 to"
                         f" {LONGEST_LABEL} characters"
                     )
+                if not text.isascii() and _is_broken(text):
+                    raise InvalidQueryError(
+                        f"label {name!r}: {value!r} has half a surrogate pair; give valid text"
+                    )
         self._values = dict(sorted(values.items()))
+        if len(values) > _SURELY_FEW:
+            size = len((self.as_json() or "").encode())
+            if size > MOST_BYTES:
+                raise InvalidQueryError(
+                    f"the labels have {size:,} bytes; the limit is {MOST_BYTES:,} for a query"
+                )
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
@@ -54,3 +75,26 @@ class Labels(Mapping[str, str]):
 
     def __repr__(self) -> str:
         return repr(self._values)
+
+
+def bad_labels(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Tell which texts are no JSON object of labels; each distinct one is looked at once."""
+    distinct = column.dictionary_encode()
+    bad = []
+    for i, text in enumerate(distinct.dictionary.to_pylist()):
+        try:
+            if len(text) > MOST_BYTES:
+                raise InvalidQueryError("labels are too long")
+            Labels(json.loads(text))
+        except (ValueError, RecursionError):
+            bad.append(i)
+    return np.isin(np.asarray(distinct.indices.fill_null(-1)), bad)
+
+
+def _is_broken(text: str) -> bool:
+    """Tell whether a text has half a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 from everquery.columns import exact_floats, is_numeric
 from everquery.errors import InvalidTableError
 from everquery.queries.block import QueryBlock
-from everquery.queries.labels import Labels
+from everquery.queries.labels import bad_labels
 from everquery.queries.numbers import NONE, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, Query
@@ -156,6 +155,7 @@ def _columns(
 ) -> dict[str, pa.Array]:
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         raise _fail(f"a table of queries is a pyarrow Table, not {type(table).__name__}")
+    _check_memory(table)
     known = _known_columns(spec, stream)
     columns = {}
     for name in table.schema.names:
@@ -188,6 +188,14 @@ def _columns(
         if name in columns:
             columns[name] = _text(columns[name], name, integers=name == "key")
     return columns
+
+
+def _check_memory(table: pa.Table | pa.RecordBatch) -> None:
+    """Raise if a column is no valid Arrow data: text that is no UTF-8 would break every reader."""
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise _fail(f"the table is no valid Arrow data: {error}") from None
 
 
 def _known_columns(spec: type[Query], stream: Stream) -> list[str]:
@@ -379,15 +387,9 @@ def _check_labels(column: pa.Array | None, problems: _Problems) -> None:
     """Check labels, which are JSON objects; each distinct text once."""
     if column is None:
         return
-    distinct = column.dictionary_encode()
-    bad = []
-    for i, text in enumerate(distinct.dictionary.to_pylist()):
-        try:
-            Labels(json.loads(text))
-        except (ValueError, RecursionError):
-            bad.append(i)
-    rows = np.isin(np.asarray(distinct.indices.fill_null(-1)), bad)
-    problems.note(rows, 'labels is not a JSON object of strings, such as {"team": "fx"}')
+    problems.note(
+        bad_labels(column), 'labels is not a JSON object of strings, such as {"team": "fx"}'
+    )
 
 
 def _blocks(

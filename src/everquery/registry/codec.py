@@ -6,7 +6,6 @@ A few queries are JSON, as a user wrote them; many are columns in Arrow's format
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import timedelta
@@ -14,16 +13,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.ipc
 
-from everquery.errors import RegistryError
+from everquery.errors import EverqueryError, RegistryError
 from everquery.queries import Interval, Query
-from everquery.queries.block import QueryBlock
+from everquery.queries.block import QueryBlock, check_fit
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
-from everquery.queries.spans import SpanColumn
+from everquery.queries.spec import LONGEST_ID, bad_text
+from everquery.registry.block_codec import pack_blocks, unpack_blocks
 from everquery.stream import Stream
 
 CHUNK = 131_072  # queries in a row of the log
+LOST = "lost"  # a row that a repair put in the place of a damaged one
 
 _APART = ("id", "box")  # fields that are written in their own way
 
@@ -31,10 +31,17 @@ _BY_IDS: dict[str, type[Deregister | Pause | Resume]] = {
     "deregister": Deregister,
     "pause": Pause,
     "resume": Resume,
+    # The queries that must have ended in a row that is lost: each is registered again later.
+    LOST: Deregister,
 }
 
 
 T = TypeVar("T")
+
+
+class UnknownOperationError(RegistryError):
+    """A newer everquery wrote this row."""
+
 
 EncodedRow = tuple[str, int, bytes]
 """Operation, how many queries it names, payload."""
@@ -55,7 +62,7 @@ def encode_change(
         case RegisterBlocks():
             for blocks in _chunks(change.blocks, queries or CHUNK):
                 size = sum(len(block) for block in blocks)
-                yield "register blocks", size, _pack([_block_bytes(b, stream) for b in blocks])
+                yield "register blocks", size, pack_blocks(blocks, stream)
         case Deregister() | Pause() | Resume():
             operation = next(name for name, kind in _BY_IDS.items() if isinstance(change, kind))
             for ids in _runs(change.ids.to_pylist(), queries):
@@ -65,16 +72,65 @@ def encode_change(
 def decode_change(
     operation: str, payload: bytes, stream: Stream, kinds: dict[str, type[Query]]
 ) -> Change:
-    """Return the change of a row of the log."""
+    """Return the change of a row of the log.
+
+    Raises
+    ------
+    RegistryError
+        If the row holds none that could have been made on this stream.
+    """
     if operation == "register":
-        return Register(tuple(_spec_of_json(row, kinds) for row in json.loads(payload)))
+        return Register(tuple(_read_specs(_read_json(payload), stream, kinds)))
     if operation == "register blocks":
-        return RegisterBlocks(tuple(_block_of_bytes(part, stream) for part in _unpack(payload)))
+        return RegisterBlocks(unpack_blocks(payload, stream, kinds))
     if operation in _BY_IDS:
-        return _BY_IDS[operation](pa.array(json.loads(payload), pa.string()))
-    raise RegistryError(
+        ids = _read_json(payload)
+        for query_id in ids:
+            reason = bad_text(query_id, "query id", LONGEST_ID)
+            if reason:
+                raise RegistryError(reason)
+        return _BY_IDS[operation](pa.array(ids, pa.string()))
+    raise UnknownOperationError(
         f"the registry holds a change {operation!r} that this everquery does not know; upgrade it"
     )
+
+
+def names_in(change: Change) -> int:
+    """Return how many queries a change names."""
+    match change:
+        case Register():
+            return len(change.queries)
+        case RegisterBlocks():
+            return sum(len(block) for block in change.blocks)
+        case _:
+            return len(change.ids)
+
+
+def _read_json(payload: bytes) -> list[Any]:
+    try:
+        read = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise RegistryError(f"its JSON can't be read: {error}") from error
+    if not isinstance(read, list):
+        raise RegistryError("its JSON is no list")
+    return read
+
+
+def _read_specs(rows: list[Any], stream: Stream, kinds: dict[str, type[Query]]) -> Iterator[Query]:
+    """Yield queries that fit the stream, each id once."""
+    seen = set()
+    for row in rows:
+        try:
+            query = _spec_of_json(row, kinds)
+            check_fit(query, stream)
+        except EverqueryError as error:
+            raise RegistryError(str(error)) from error
+        except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
+            raise RegistryError(f"it holds no query: {type(error).__name__}: {error}") from error
+        if query.id in seen:
+            raise RegistryError(f"query {query.id!r} is there twice")
+        seen.add(query.id)
+        yield query
 
 
 def _spec_as_json(query: Query) -> dict[str, Any]:
@@ -132,91 +188,3 @@ def _chunks(blocks: tuple[QueryBlock, ...], most: int) -> Iterator[list[QueryBlo
                 cut.append(block.slice(int(begin), int(end)))
         if cut:
             yield cut
-
-
-def _block_bytes(block: QueryBlock, stream: Stream) -> bytes:
-    columns: dict[str, Any] = {"id": block.ids}
-    first, last = int(block.row[0]), int(block.row[-1])
-    if last - first >= len(block):  # else they are all the rows from the first to the last
-        columns["row"] = block.row
-    if block.keys is not None:
-        columns["key"] = block.keys
-    for i, attribute in enumerate(block.attributes):
-        columns[f"{attribute}.low"] = block.low[i]
-        columns[f"{attribute}.high"] = block.high[i]
-    for name in ("owner", "labels"):
-        if getattr(block, name) is not None:
-            columns[name] = getattr(block, name)
-    columns.update({f"option.{name}": values for name, values in block.options.items()})
-    columns.update({f"number.{name}": values for name, values in block.numbers.items()})
-    for name, spans in block.spans.items():
-        columns[f"span.{name}.amount"] = spans.amount
-        columns[f"span.{name}.unit"] = spans.unit
-    names = [stream.attributes[a] for a in block.attributes]
-    meta = {"kind": block.kind, "attributes": json.dumps(names), "first row": str(first)}
-    table = pa.table(columns).replace_schema_metadata(meta)
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
-
-
-def _block_of_bytes(data: bytes, stream: Stream) -> QueryBlock:
-    with pa.ipc.open_stream(data) as reader:
-        table = reader.read_all().combine_chunks()
-    meta = table.schema.metadata
-    names = json.loads(meta[b"attributes"])
-    attributes = tuple(stream.attributes.index(name) for name in names)
-    columns = {name: table.column(name).chunk(0) for name in table.column_names}
-    first = int(meta[b"first row"])
-    row = np.asarray(columns["row"]) if "row" in columns else np.arange(first, first + len(table))
-    stored = [name.removesuffix(".low") for name in columns if name.endswith(".low")]
-    return QueryBlock(
-        kind=meta[b"kind"].decode(),
-        row=row,
-        ids=columns["id"],
-        keys=columns.get("key"),
-        attributes=attributes,
-        low=np.stack([np.asarray(columns[f"{a}.low"]) for a in stored]),
-        high=np.stack([np.asarray(columns[f"{a}.high"]) for a in stored]),
-        options=_prefixed(columns, "option."),
-        owner=columns.get("owner"),
-        labels=columns.get("labels"),
-        spans=_spans_of(columns),
-        numbers=_prefixed(columns, "number."),
-    )
-
-
-def _prefixed(columns: dict[str, pa.Array], prefix: str) -> dict[str, Any]:
-    """Return the columns whose names begin with a prefix, without it."""
-    return {
-        name.removeprefix(prefix): np.asarray(values)
-        for name, values in columns.items()
-        if name.startswith(prefix)
-    }
-
-
-def _spans_of(columns: dict[str, pa.Array]) -> dict[str, SpanColumn]:
-    named = [name.split(".")[1] for name in columns if name.startswith("span.")]
-    return {
-        name: SpanColumn(
-            np.array(columns[f"span.{name}.amount"]), np.array(columns[f"span.{name}.unit"])
-        )
-        for name in dict.fromkeys(named)
-    }
-
-
-def _pack(parts: list[bytes]) -> bytes:
-    sizes = struct.pack(f"<I{len(parts)}Q", len(parts), *(len(part) for part in parts))
-    return b"".join((sizes, *parts))
-
-
-def _unpack(payload: bytes) -> Iterator[bytes]:
-    (count,) = struct.unpack_from("<I", payload)
-    sizes = struct.unpack_from(f"<{count}Q", payload, 4)
-    at = 4 + 8 * count
-    for size in sizes:
-        yield payload[at : at + size]
-        at += size

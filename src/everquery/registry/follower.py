@@ -22,13 +22,16 @@ from sqlalchemy.exc import ArgumentError
 
 from everquery.errors import (
     ReaderBusyError,
+    RegistryDamagedError,
     RegistryError,
     RegistryLostError,
     UnknownStreamError,
 )
+from everquery.kinds import KINDS
 from everquery.registry.claims import Claim
 from everquery.registry.log import Registry
-from everquery.registry.readers import SEEN_SECONDS, LogReader, LogRow
+from everquery.registry.readers import SEEN_SECONDS, LogReader
+from everquery.registry.rows import LogRow, change_of
 from everquery.stream import Stream
 
 ANSWER_SECONDS = 1.0
@@ -39,6 +42,8 @@ WARN_SECONDS = 5.0
 REMIND_SECONDS = 60.0
 BUSY_SECONDS = 15.0  # for which a run that ends, or was killed, may still hold its claim
 MAX_ENTRIES = 20_000
+
+_KINDS = {name: kind.spec for name, kind in KINDS.items()}
 
 log = logging.getLogger("everquery.registry")
 T = TypeVar("T")
@@ -203,7 +208,7 @@ class Follower:
         while True:
             try:
                 return self._answered(self._thread.submit(ask).result(self._start_seconds))
-            except (RegistryLostError, ReaderBusyError):
+            except (RegistryLostError, RegistryDamagedError, ReaderBusyError):
                 raise
             except (RegistryError, NoAnswerError) as error:
                 self._dropped()
@@ -272,7 +277,7 @@ class Follower:
         base, self.head = reader.begin(name)
         position = self.head if furthest is None else max(base, min(self.head, furthest))
         end = Place(position, name, base)
-        return News(Place(), end, reader.rows(0, position, base=base))
+        return News(Place(), end, self._checked(reader.rows(0, position, base=base)))
 
     def _look(self, start: Place, queries: int | None, furthest: int | None) -> News | None:
         self._hold(start.reader)
@@ -287,7 +292,15 @@ class Follower:
             end = min(end, furthest)
         if end <= start.position:
             return None
-        return News(start, replace(start, position=end), reader.rows(start.position, end))
+        rows = self._checked(reader.rows(start.position, end))
+        return News(start, replace(start, position=end), rows)
+
+    def _checked(self, rows: list[LogRow]) -> list[LogRow]:
+        """Return rows of the log if shards can read them: who sends others stops a whole job."""
+        stream = self._opened().stream(self._stream)
+        for row in rows:
+            change_of(row, stream, _KINDS)
+        return rows
 
     def _read(self, start: Place, end: Place) -> list[LogRow]:
         base = None if start.reader else end.base
@@ -321,7 +334,7 @@ class Follower:
     def _opened(self) -> Registry:
         if self._registry is None:
             _check_file(self._url)
-            self._registry = Registry(self._url, {})
+            self._registry = Registry(self._url, _KINDS)
         return self._registry
 
     def _dropped(self) -> None:

@@ -9,30 +9,12 @@ them. Readers read what is committed, from any position, while writers write.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    create_engine,
-    delete,
-    insert,
-    inspect,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, create_engine, insert, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -41,66 +23,46 @@ from everquery.ahead import ahead
 from everquery.errors import (
     InvalidStreamError,
     RegistryBehindError,
+    RegistryDamagedError,
     RegistryError,
     UnknownStreamError,
 )
 from everquery.queries import Query
 from everquery.queries.changes import Change, RegisterBlocks
-from everquery.registry import claims, readers, sqlite
-from everquery.registry.codec import EncodedRow, decode_change, encode_change
-from everquery.registry.definitions import stream_as_json, stream_of_json
+from everquery.registry import claims, readers, sqlite, stream_changes, tables
+from everquery.registry.addresses import Address
+from everquery.registry.codec import encode_change
+from everquery.registry.damage import Damage
+from everquery.registry.definitions import stored_stream, stream_as_json
+from everquery.registry.digests import HashedRow, digest_at, digest_of_stream, hashed
+from everquery.registry.orphans import left_log, orphans
+from everquery.registry.repair import find_damage, repair
+from everquery.registry.rows import (
+    base_rows,
+    change_of,
+    expect_end,
+    log_rows,
+    whole_number,
+    with_end,
+)
+from everquery.registry.upgrade import upgrade
 from everquery.stream import Span, Stream
 
-VERSION = 1
 CONNECT_SECONDS = 10
 
-_tables = MetaData()
-_meta = Table(
-    "everquery_meta", _tables, Column("name", String(64), primary_key=True), Column("value", Text)
-)
-_streams = Table(
-    "everquery_streams",
-    _tables,
-    Column("name", String(255), primary_key=True),
-    Column("definition", Text, nullable=False),
-    Column("head", BigInteger, nullable=False),
-    Column("base", BigInteger, nullable=False),
-)
-_changes = Table(
-    "everquery_changes",
-    _tables,
-    Column("stream", String(255), primary_key=True),
-    Column("first", BigInteger, primary_key=True, autoincrement=False),
-    Column("count", Integer, nullable=False),
-    Column("operation", String(32), nullable=False),
-    Column("payload", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
-)
-# What the log held up to a stream's `base`, without what is gone: the result of a compaction.
-_bases = Table(
-    "everquery_bases",
-    _tables,
-    Column("stream", String(255), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("operation", String(32), nullable=False),
-    Column("payload", LargeBinary, nullable=False),
-)
-# How many live queries owners may have; the empty name stands for all without a quota of their own.
-_quotas = Table(
-    "everquery_quotas",
-    _tables,
-    Column("stream", String(255), primary_key=True),
-    Column("owner", Text, primary_key=True),
-    Column("most", BigInteger, nullable=False),
-)
-
 _ADVANCE = "UPDATE everquery_streams SET head = head + ? WHERE name = ? AND head = ?"
-_INSERT = "INSERT INTO everquery_changes VALUES (?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO everquery_changes VALUES (?, ?, ?, ?, ?, ?)"
 _SELECT_HEAD = "SELECT head FROM everquery_streams WHERE name = ?"
 _HEAD = text(_SELECT_HEAD.replace("?", ":name"))
 _QUOTAS = text("SELECT owner, most FROM everquery_quotas WHERE stream = :name")
+_STREAMS = text("SELECT name, definition, digest FROM everquery_streams ORDER BY name")
+_STREAM = text("SELECT definition, digest FROM everquery_streams WHERE name = :name")
+_BASE = text(
+    "SELECT number, operation, payload, digest FROM everquery_bases"
+    " WHERE stream = :name ORDER BY number"
+)
 _READ = text(
-    "SELECT first, count, operation, payload FROM everquery_changes"
+    "SELECT first, count, operation, payload, digest FROM everquery_changes"
     " WHERE stream = :name AND first >= :start ORDER BY first"
 )
 
@@ -147,13 +109,16 @@ class Registry:
         A SQLAlchemy URL: ``sqlite:///queries.db``, ``postgresql+psycopg://user@host/database``.
     kinds : mapping from name to spec
         The kinds of query that may be in the log.
+    damaged : bool
+        Open it however it is, to be checked and repaired.
     """
 
-    def __init__(self, url: str, kinds: dict[str, type[Query]]) -> None:
+    def __init__(self, url: str, kinds: dict[str, type[Query]], *, damaged: bool = False) -> None:
         self._kinds = kinds
         try:
             address = make_url(url)
-            self._shown = address.render_as_string(hide_password=True)
+            self._address = Address(address)
+            self._shown = self._address.shown
             self._database = create_engine(_with_driver(address), **_options(address))
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError) as error:
             reason = _first_line(error)
@@ -179,7 +144,10 @@ class Registry:
         self._watch: sqlite.FileWatch | None = None
         if self._database.dialect.name == "sqlite":
             sqlite.prepare(self._database)
-        self._open()
+        if not damaged:
+            with self._writing(failed="") as connection:
+                upgrade(connection)
+                tables.open_tables(connection, self._shown)
         if self._database.dialect.name == "sqlite":
             self._watch = sqlite.FileWatch(address)
             if isinstance(self._database.pool, QueuePool):  # not in memory: that is one connection
@@ -202,10 +170,8 @@ class Registry:
     def streams(self) -> dict[str, Stream]:
         """Return all streams by name."""
         with self._reading() as connection:
-            rows = connection.execute(
-                select(_streams.c.name, _streams.c.definition).order_by(_streams.c.name)
-            )
-            return {row.name: stream_of_json(row.definition) for row in rows}
+            rows = connection.execute(_STREAMS)
+            return {name: stored_stream(name, *row) for name, *row in rows}
 
     def stream(self, name: str | None = None) -> Stream:
         """Return a stream; the only one if no name is given."""
@@ -213,6 +179,7 @@ class Registry:
         if name is None and len(streams) == 1:
             return next(iter(streams.values()))
         if name not in streams:
+            self._check_left(name)
             if not streams:
                 raise UnknownStreamError(f"{self._shown} has no stream yet; create one")
             asked = "several streams; name one" if name is None else f"no stream {name!r}"
@@ -224,16 +191,18 @@ class Registry:
         """Add a stream; one that is there already must be the same."""
         definition = stream_as_json(stream)
         with self._writing() as connection:
-            known = connection.execute(
-                select(_streams.c.definition).where(_streams.c.name == stream.name)
-            ).scalar()
-            if known is None:
-                start = _first_position(connection, stream.name)
-                row = {"name": stream.name, "definition": definition, "head": start, "base": start}
-                connection.execute(insert(_streams).values(**row))
-            elif stream_of_json(known) != stream:
+            row = connection.execute(_STREAM, {"name": stream.name}).one_or_none()
+            if row is None:
+                first = stream_changes.first_position(connection, stream.name)
+                head, base = left_log(connection, stream.name) or (first, first)
+                digest = digest_of_stream(stream.name, definition)
+                values = (stream.name, definition, head, base, digest)
+                connection.execute(insert(tables.streams).values(values))
+                return
+            known = stored_stream(stream.name, *row)
+            if known != stream:
                 raise InvalidStreamError(
-                    f"{self._shown} has another stream {stream.name!r}: {stream_of_json(known)};"
+                    f"{self._shown} has another stream {stream.name!r}: {known};"
                     f" here it is {stream}. Choose another name"
                 )
 
@@ -248,29 +217,8 @@ class Registry:
         InvalidStreamError
             If a span can't be; nothing has changed then.
         """
-        unknown = set(spans) - {"grace", "expire_after"}
-        if unknown:
-            raise InvalidStreamError(
-                f"of stream {name!r} only grace and expire_after can be altered, not"
-                f" {', '.join(sorted(unknown))}; create another stream"
-            )
         with self._writing() as connection:
-            chosen = _streams.c.name == name
-            definition = connection.execute(
-                select(_streams.c.definition).where(chosen).with_for_update()
-            ).scalar()
-            if definition is None:
-                raise _no_stream(name)
-            stream = stream_of_json(definition)
-            altered = replace(
-                stream,
-                grace=spans.get("grace", stream.grace),
-                expire_after=spans.get("expire_after", stream.expire_after),
-            )
-            connection.execute(
-                update(_streams).where(chosen).values(definition=stream_as_json(altered))
-            )
-            return altered
+            return stream_changes.alter_stream(connection, name, spans)
 
     def drop_stream(self, name: str, *, head: int | None = None) -> None:
         """Forget a stream, its queries and quotas, and whoever reads its log.
@@ -289,19 +237,18 @@ class Registry:
             If changes have come since position `head`; nothing is dropped then.
         """
         with self._writing() as connection:
-            chosen = _streams.c.name == name
-            last = connection.execute(
-                select(_streams.c.head).where(chosen).with_for_update()
-            ).scalar()
-            if head is not None and _known(last, name) != head:
-                raise RegistryBehindError(
-                    f"the queries of stream {name!r} have changed meanwhile; it is not dropped."
-                    " Look at them and try again"
-                )
-            _note_dropped(connection, name, _known(last, name))
-            connection.execute(delete(_streams).where(chosen))
-            for table in (_changes, _bases, _quotas, *readers.tables.sorted_tables):
-                connection.execute(delete(table).where(table.c.stream == name))
+            stream_changes.drop_stream(connection, name, head)
+
+    def _check_left(self, name: str | None) -> None:
+        """Raise if there is a log of a stream that is not there itself."""
+        with self._reading() as connection:
+            left = [each for each in orphans(connection) if name in (None, each)]
+        if left:
+            raise RegistryDamagedError(
+                f"{self._shown} has a log of stream {left[0]!r}, and the stream itself is missing;"
+                " create it again as it was, and its queries are there again",
+                stream=left[0],
+            )
 
     # -- quotas -------------------------------------------------------------------------------
 
@@ -309,7 +256,10 @@ class Registry:
         """Return how many live queries each owner may have on a stream; None is the default."""
         with self._reading() as connection:
             rows = connection.execute(_QUOTAS, {"name": name})
-            return {row.owner or None: int(row.most) for row in rows}
+            return {
+                row.owner or None: whole_number(row.most, name, f"quota of {row.owner!r}")
+                for row in rows
+            }
 
     def set_quota(self, name: str, owner: str | None, limit: int | None) -> None:
         """Set or, without a limit, remove an owner's quota."""
@@ -319,7 +269,7 @@ class Registry:
                 text("DELETE FROM everquery_quotas WHERE stream = :stream AND owner = :owner"), row
             )
             if limit is not None:
-                connection.execute(insert(_quotas).values(**row, most=limit))
+                connection.execute(insert(tables.quotas).values(**row, most=limit))
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -340,7 +290,7 @@ class Registry:
             If other changes have come since position `head`; nothing is written then.
         """
         with ExitStack() as stack:
-            rows: Iterator[EncodedRow] = encode_change(change, stream)
+            rows: Iterator[HashedRow] = hashed(encode_change(change, stream))
             if isinstance(change, RegisterBlocks):
                 # Columns are packed while the database writes those before.
                 rows = stack.enter_context(closing(ahead(rows)))
@@ -349,35 +299,39 @@ class Registry:
                 return self._direct.append(stream.name, head, rows)
             return self._append(stack.enter_context(self._writing()), stream.name, head, rows)
 
-    def _append(
-        self, connection: Connection, name: str, at: int, rows: Iterator[EncodedRow]
-    ) -> int:
-        for operation, count, payload in rows:
+    def _append(self, connection: Connection, name: str, at: int, rows: Iterator[HashedRow]) -> int:
+        for row in rows:
+            operation, count, payload, _ = row
             step = connection.exec_driver_sql(self._advance, (count, name, at))
             if step.rowcount != 1:
                 raise RegistryBehindError(f"position {at} of {name!r} is taken")
-            connection.exec_driver_sql(self._insert, (name, at, count, operation, payload))
+            values = name, at, count, operation, payload, digest_at(row, name, at)
+            connection.exec_driver_sql(self._insert, values)
             at += count
         return at
 
-    def read(self, stream: Stream, start: int) -> Iterator[Entry | Base]:
+    def read(self, stream: Stream, start: int) -> Generator[Entry | Base]:
         """Yield the changes from a position on; it must be one at which a change begins.
 
         If the log from there on is gone, the base that replaced it comes first, and then the
         changes behind it.
         """
         with self._reading() as connection:
-            base = connection.execute(
-                select(_streams.c.base).where(_streams.c.name == stream.name)
-            ).scalar()
-            base = _known(base, stream.name)
+            head, base = readers.span_of(connection, stream.name)
             if start < base and not (start and readers.reaches(connection, stream.name, start)):
                 yield self._read_base(connection, stream, base)
                 start = base
-            rows = connection.execute(_READ, {"name": stream.name, "start": start})
-            for first, count, operation, payload in rows:
-                change = decode_change(operation, bytes(payload), stream, self._kinds)
-                yield Entry(first, count, change)
+            yield from self._read_log(connection, stream, start, head)
+
+    def find_damage(self) -> list[Damage]:
+        """Return all that is wrong with any row."""
+        with self._reading() as connection:
+            return find_damage(connection, self._kinds, self._shown)
+
+    def repair(self) -> list[Damage]:
+        """Make the registry whole, in one transaction, and return what was wrong with it."""
+        with self._writing() as connection:
+            return repair(connection, self._kinds, self._shown)
 
     def claim(self, reader: str) -> claims.Claim | None:
         """Return a claim on a reader in this process; None if another process has it."""
@@ -400,14 +354,15 @@ class Registry:
             kept = readers.keep(connection, stream.name, head)
             connection.execute(text("DELETE FROM everquery_bases WHERE stream = :name"), name)
             rows = (row for change in changes for row in encode_change(change, stream))
-            for number, (operation, _, payload) in enumerate(rows):
-                row = {
+            for number, row in enumerate(hashed(with_end(rows))):
+                values = {
                     "stream": stream.name,
                     "number": number,
-                    "operation": operation,
-                    "payload": payload,
+                    "operation": row[0],
+                    "payload": row[2],
+                    "digest": digest_at(row, stream.name, head, number=number),
                 }
-                connection.execute(insert(_bases), row)
+                connection.execute(insert(tables.bases), values)
             connection.execute(
                 text("DELETE FROM everquery_changes WHERE stream = :name AND first < :kept"),
                 {**name, "kept": kept},
@@ -416,37 +371,26 @@ class Registry:
                 text("UPDATE everquery_streams SET base = head WHERE name = :name"), name
             )
 
+    def _read_log(
+        self, connection: Connection, stream: Stream, start: int, head: int
+    ) -> Iterator[Entry]:
+        """Yield the changes from a position to the head, without a gap."""
+        end = start
+        at = {"name": stream.name, "start": start}
+        # Closed even if a row is bad: SQLite would read on from the log as it was then.
+        with closing(connection.execute(_READ, at)) as found:
+            for row in log_rows(stream.name, found, start):
+                yield Entry(row.position, row.count, change_of(row, stream, self._kinds))
+                end = row.position + row.count
+        expect_end(stream.name, end, head)
+
     def _read_base(self, connection: Connection, stream: Stream, base: int) -> Base:
         """Return the compacted changes that lead to the position `base`."""
-        rows = connection.execute(
-            select(_bases.c.operation, _bases.c.payload)
-            .where(_bases.c.stream == stream.name)
-            .order_by(_bases.c.number)
-        )
-        changes = (
-            decode_change(operation, bytes(payload), stream, self._kinds)
-            for operation, payload in rows
-        )
-        return Base(base, tuple(changes))
+        with closing(connection.execute(_BASE, {"name": stream.name})) as found:
+            rows = base_rows(stream.name, base, found)
+            return Base(base, tuple(change_of(row, stream, self._kinds) for row in rows))
 
     # -- the database -------------------------------------------------------------------------
-
-    def _open(self) -> None:
-        """Make the tables, or check that they are of a version that we know."""
-        with self._writing(failed="") as connection:
-            _tables.create_all(connection)
-            readers.tables.create_all(connection)
-            version = connection.execute(
-                select(_meta.c.value).where(_meta.c.name == "version")
-            ).scalar()
-            if version is None:
-                if inspect(connection).has_table(_meta.name):
-                    connection.execute(insert(_meta).values(name="version", value=str(VERSION)))
-            elif int(version) > VERSION:
-                raise RegistryError(
-                    f"{self._shown} has version {version}, and this everquery knows up to"
-                    f" {VERSION}; upgrade everquery"
-                )
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -474,10 +418,10 @@ class Registry:
             yield
         except (DBAPIError, sqlite.Error) as error:
             reason = getattr(error, "orig", None) or error
-            raise RegistryError(
+            raise self._address.without_secrets(
                 f"the registry {self._shown} does not answer as it should:"
                 f" {_first_line(reason)}{consequence}"
-            ) from error
+            ) from self._address.shown_cause(error)
         except SQLAlchemyError as error:
             raise RegistryError(f"the registry {self._shown}: {_first_line(error)}") from error
 
@@ -504,31 +448,10 @@ def _options(address: URL) -> dict[str, Any]:
     return options
 
 
-def _known(value: int | None, name: str) -> int:
+def _known(value: object, name: str) -> int:
     if value is None:
-        raise _no_stream(name)
-    return int(value)
-
-
-def _no_stream(name: str) -> UnknownStreamError:
-    return UnknownStreamError(f"the registry has no stream {name!r}; create it first")
-
-
-def _dropped(name: str) -> str:
-    """Return under which name it is noted where the log of a dropped stream ended."""
-    return f"dropped {blake2b(name.encode(), digest_size=16).hexdigest()}"
-
-
-def _note_dropped(connection: Connection, name: str, head: int) -> None:
-    """Note where a stream's log ends that is about to be dropped."""
-    connection.execute(delete(_meta).where(_meta.c.name == _dropped(name)))
-    connection.execute(insert(_meta).values(name=_dropped(name), value=str(head)))
-
-
-def _first_position(connection: Connection, name: str) -> int:
-    """Return where the log of a new stream begins: behind all that one of its name has had."""
-    noted = connection.execute(select(_meta.c.value).where(_meta.c.name == _dropped(name))).scalar()
-    return 0 if noted is None else int(noted) + 1
+        raise stream_changes.no_stream(name)
+    return whole_number(value, name, "head")
 
 
 def _first_line(error: BaseException) -> str:

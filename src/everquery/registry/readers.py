@@ -11,47 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import replace
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Float,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    text,
-)
+from sqlalchemy import Connection, text
 
 from everquery.errors import RegistryLostError, UnknownStreamError
+from everquery.registry.rows import LogRow, base_rows, expect_end, log_rows, whole_number
 
 FORGET_SECONDS = 7 * 24 * 3_600
 SEEN_SECONDS = 3_600  # how often a reader without news says that it is there
 NO_BASE = -1
-
-tables = MetaData()
-_readers = Table(
-    "everquery_readers",
-    tables,
-    Column("stream", String(255), primary_key=True),
-    Column("reader", String(64), primary_key=True),
-    Column("position", BigInteger, nullable=False),
-    Column("base", BigInteger, nullable=False),
-    Column("seen", Float(53), nullable=False),
-)
-# Bases that have been replaced by newer ones, but that a reader began with.
-_kept_bases = Table(
-    "everquery_kept_bases",
-    tables,
-    Column("stream", String(255), primary_key=True),
-    Column("base", BigInteger, primary_key=True, autoincrement=False),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("operation", String(32), nullable=False),
-    Column("payload", LargeBinary, nullable=False),
-)
 
 _STREAM = text("SELECT head, base FROM everquery_streams WHERE name = :stream")
 _BEGINS = text("SELECT 1 FROM everquery_changes WHERE stream = :stream AND first = :at")
@@ -67,14 +36,15 @@ _NTH = text(
     " ORDER BY first LIMIT 1 OFFSET :entries"
 )
 _ROWS = text(
-    "SELECT first, count, operation, payload FROM everquery_changes"
+    "SELECT first, count, operation, payload, digest FROM everquery_changes"
     " WHERE stream = :stream AND first >= :start AND first < :end ORDER BY first"
 )
 # One statement, so that a compaction beside it can't move the base away in between.
 _BASE_ROWS = text(
-    "SELECT number, operation, payload FROM everquery_bases JOIN everquery_streams ON name = stream"
+    "SELECT number, operation, payload, everquery_bases.digest FROM everquery_bases"
+    " JOIN everquery_streams ON name = stream"
     " WHERE stream = :stream AND base = :base UNION ALL"
-    " SELECT number, operation, payload FROM everquery_kept_bases"
+    " SELECT number, operation, payload, digest FROM everquery_kept_bases"
     " WHERE stream = :stream AND base = :base ORDER BY number"
 )
 _INSERT = text("INSERT INTO everquery_readers VALUES (:stream, :reader, :position, :base, :seen)")
@@ -86,28 +56,13 @@ _FORGET = text("DELETE FROM everquery_readers WHERE stream = :stream AND seen < 
 _NEEDED = text("SELECT min(position) FROM everquery_readers WHERE stream = :stream")
 _BEGAN = text("SELECT 1 FROM everquery_readers WHERE stream = :stream AND base = :base")
 _KEEP_BASE = text(
-    "INSERT INTO everquery_kept_bases SELECT stream, :base, number, operation, payload"
-    " FROM everquery_bases WHERE stream = :stream"
+    "INSERT INTO everquery_kept_bases SELECT stream, :base, number, operation, payload,"
+    " digest FROM everquery_bases WHERE stream = :stream"
 )
 _DROP_BASES = text(
     "DELETE FROM everquery_kept_bases WHERE stream = :stream AND base NOT IN"
     " (SELECT base FROM everquery_readers WHERE stream = :stream)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LogRow:
-    """A row of the log as it is stored; the order is by position, then by number.
-
-    ``number`` is 0 in the log. The rows of a compacted base name no positions of their own: they
-    stand at the base's with ``count`` 0, and count up to -1.
-    """
-
-    position: int
-    number: int
-    count: int
-    operation: str
-    payload: bytes
 
 
 class LogReader:
@@ -185,46 +140,58 @@ class LogReader:
             If not all of it is there any more.
         """
         at = {"stream": self._stream}
+        name = self._stream
         found: list[LogRow] = []
-        lost = False
         with self._reading() as connection:
-            head, _ = self._look(connection)
+            head, compacted = self._look(connection)
+            if end > head:
+                raise RegistryLostError(
+                    f"the log of {name!r} ends at position {head}, and a reader has come to {end}:"
+                    " the registry is older than the reader, or the checkpoint is of another"
+                    " stream or registry. Start the query again with a new checkpoint"
+                )
             if base:
-                rows = connection.execute(_BASE_ROWS, {**at, "base": base}).all()
-                for number, (_, what, data) in enumerate(rows, -len(rows)):
-                    found.append(LogRow(base, number, 0, what, bytes(data)))
-                lost = connection.execute(_BEGAN, {**at, "base": base}).first() is None
+                if connection.execute(_BEGAN, {**at, "base": base}).first() is None:
+                    raise self._lost(base, end)
+                kept = connection.execute(_BASE_ROWS, {**at, "base": base}).all()
+                stored = list(base_rows(name, base, kept))
+                for number, row in enumerate(stored, -len(stored)):
+                    found.append(replace(row, number=number).sealed(name))
                 start = base
-            for first, count, what, data in connection.execute(
-                _ROWS, {**at, "start": start, "end": end}
-            ):
-                found.append(LogRow(first, 0, count, what, bytes(data)))
-        if end > head:
-            raise RegistryLostError(
-                f"the log of {self._stream!r} ends at position {head}, and a reader has come to"
-                f" {end}: the registry is older than the reader, or the checkpoint is of another"
-                " stream or registry. Start the query again with a new checkpoint"
-            )
-        if lost or start + sum(row.count for row in found) != end:
-            raise RegistryLostError(
-                f"the log of {self._stream!r} from position {start} to {end} has been compacted"
-                f" away: this reader was not seen for {FORGET_SECONDS // 86_400} days. Start the"
-                " query again with a new checkpoint"
-            )
+            rows = connection.execute(_ROWS, {**at, "start": start, "end": end}).all()
+        begins = rows[0].first if rows else end
+        if start < compacted and begins != start:
+            raise self._lost(start, end)
+        found += log_rows(name, rows, start)
+        expect_end(name, found[-1].position + found[-1].count if rows else start, end)
         return found
+
+    def _lost(self, start: int, end: int) -> RegistryLostError:
+        return RegistryLostError(
+            f"the log of {self._stream!r} from position {start} to {end} has been compacted"
+            f" away: this reader was not seen for {FORGET_SECONDS // 86_400} days. Start the"
+            " query again with a new checkpoint"
+        )
 
     def _look(self, connection: Connection) -> tuple[int, int]:
         """Return a stream's head and base."""
-        found = connection.execute(_STREAM, {"stream": self._stream}).one_or_none()
-        if found is None:
-            raise UnknownStreamError(
-                f"the registry has no stream {self._stream!r}; create it first"
-            )
-        return int(found.head), int(found.base)
+        return span_of(connection, self._stream)
 
     def _entry(self, reader: str, position: int, base: int) -> dict[str, object]:
         entry: dict[str, object] = {"stream": self._stream, "reader": reader}
         return {**entry, "position": position, "base": base, "seen": time.time()}
+
+
+def span_of(connection: Connection, stream: str) -> tuple[int, int]:
+    """Return the head and the base of a stream's log."""
+    found = connection.execute(_STREAM, {"stream": stream}).one_or_none()
+    if found is None:
+        raise UnknownStreamError(f"the registry has no stream {stream!r}; create it first")
+    head = whole_number(found.head, stream, "head")
+    base = whole_number(found.base, stream, "base")
+    if base > head:
+        whole_number(f"{base}, behind its head {head}", stream, "base")
+    return head, base
 
 
 def reaches(connection: Connection, stream: str, position: int) -> bool:

@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.engine import Engine as Database
 
 from everquery.errors import RegistryBehindError, RegistryError
-from everquery.registry.codec import EncodedRow
+from everquery.registry.digests import HashedRow, digest_at
 
 BUSY_SECONDS = 30
 Error = sqlite3.Error  # of what is said in the driver's own words
@@ -58,22 +58,24 @@ class DirectLog:
         self._connection: Any = None
         self._cursor: Any = None
 
-    def head(self, name: str) -> int | None:
-        """Return the position behind the last change of a stream; None if there is no stream."""
+    def head(self, name: str) -> object:
+        """Return what a stream's row has as its head; None if there is no stream."""
         with self._lock:
             row = self._open().execute(self._head, (name,)).fetchone()
-            return None if row is None else int(row[0])
+            return None if row is None else row[0]
 
-    def append(self, name: str, at: int, rows: Iterable[EncodedRow]) -> int:
+    def append(self, name: str, at: int, rows: Iterable[HashedRow]) -> int:
         """Write rows of the log in one transaction; return the position behind them."""
         with self._lock:
             cursor = self._open()
             cursor.execute("BEGIN IMMEDIATE")
             try:
-                for operation, count, payload in rows:
+                for row in rows:
+                    operation, count, payload, _ = row
                     if cursor.execute(self._advance, (count, name, at)).rowcount != 1:
                         raise RegistryBehindError(f"position {at} of {name!r} is taken")
-                    cursor.execute(self._insert, (name, at, count, operation, payload))
+                    digest = digest_at(row, name, at)
+                    cursor.execute(self._insert, (name, at, count, operation, payload, digest))
                     at += count
                 cursor.execute("COMMIT")
             except BaseException:

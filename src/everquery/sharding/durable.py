@@ -24,6 +24,7 @@ from everquery.index.arrays import Array, Bytes, Int32s, Int64s
 from everquery.queries import Query
 from everquery.queries.changes import Change, Pause, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
+from everquery.registry.rows import LogRow, change_of
 from everquery.shard import Shard
 from everquery.sharding.carried import Carried
 from everquery.sharding.host_files import Token, host_folder, read, write
@@ -205,6 +206,11 @@ class DurableShard:
     def apply_change(self, change: Change) -> None:
         """Apply a part of the log that is decoded already."""
         self.shard.apply(known_part(change, self.shard.live))
+
+    def read(self, row: LogRow) -> Change:
+        """Return the change of a row of the log that has come a long way."""
+        row.check(self._job.stream.name)
+        return change_of(row, self._job.stream, self._job.kinds)
 
     def decoded(self, operation: str, payload: bytes) -> Change:
         """Return the change that a part of the log holds."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from everquery.queries.changes import Deregister
 from everquery.registry.codec import encode_change
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.sharding.durable import DurableShard, Job, LogPart
 from everquery.sharding.journal import Cells
 from everquery.sharding.packing import unpack
@@ -148,9 +148,7 @@ class _Batch:
     def new_queries(self) -> list[tuple[str, str]]:
         """Return kind and id of the queries that come with this batch."""
         here = self._open()
-        changes = [
-            here.decoded(row.operation, row.payload) for row in self.given.log if row.payload
-        ]
+        changes = [here.read(row) for row in self.given.log if row.payload]
         return [query for change in changes for query in queries_of(change)]
 
     def old_queries(self) -> list[tuple[str, str]]:
@@ -199,7 +197,7 @@ class _Batch:
         for row in sorted(self.given.log, key=lambda row: (row.position, row.number)):
             if row.payload:
                 part = row.operation, row.payload
-                change = here.decoded(*part)
+                change = here.read(row)
                 misfits = wrong_keys(change, self.job.key_type)
                 if self.job.stream.key is not None and not self.job.is_wide(self.number):
                     misfits |= across_keys(change, self.job.kinds)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 
-from everquery.errors import InvalidBatchError, SnapshotError
+from everquery.errors import InvalidBatchError, RegistryError, SnapshotError
 
 Named = tuple[str, str]  # kind and id
 
 # What is never a query's fault.
-_OTHERS = (InvalidBatchError, SnapshotError, MemoryError, OSError)
+_OTHERS = (InvalidBatchError, SnapshotError, RegistryError, MemoryError, OSError)
 
 
 class Quarantine:

@@ -14,8 +14,8 @@ from everquery.index.jit import kernel
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks
-from everquery.registry.codec import decode_change, encode_change
-from everquery.registry.readers import LogRow
+from everquery.registry.codec import encode_change
+from everquery.registry.rows import LogRow, change_of
 from everquery.state.keys import family_of_key, type_of_key
 from everquery.state.names import encode, hash_bytes
 from everquery.stream import Stream
@@ -62,7 +62,8 @@ def route(
     the wide shards; all others to every shard but those. Who ends, pauses or resumes a query knows
     only its id, so every shard is told, and those that lack it ignore it.
     """
-    change = decode_change(row.operation, row.payload, stream, kinds)
+    row.check(stream.name)
+    change = change_of(row, stream, kinds)
     for shard in range(shards + wide):
         part = _part(change, shard, Shards(shards, wide), kinds, stream)
         if part is change:
@@ -71,7 +72,7 @@ def route(
         payload = b""
         for _, _, encoded in encode_change(part, stream):
             payload = encoded
-        yield shard, replace(row, payload=payload)
+        yield shard, replace(row, payload=payload).sealed(stream.name)
 
 
 def cut_rows(
@@ -89,7 +90,7 @@ def cut_rows(
         here = found.setdefault((row.position, row.number < 0), [])
         here += _cut_row(row, stream, kinds, most_bytes)
     return [
-        replace(row, number=number - len(here) if of_base else number)
+        replace(row, number=number - len(here) if of_base else number).sealed(stream.name)
         for (_, of_base), here in found.items()
         for number, row in enumerate(here)
     ]
@@ -99,7 +100,7 @@ def _cut_row(
     row: LogRow, stream: Stream, kinds: dict[str, type[Query]], most_bytes: int
 ) -> Iterator[LogRow]:
     pieces = -(-len(row.payload) // most_bytes)
-    change = decode_change(row.operation, row.payload, stream, kinds) if pieces > 1 else None
+    change = change_of(row, stream, kinds) if pieces > 1 else None
     named = 0 if change is None else _size(change)
     if change is None or named == 1:
         yield row

@@ -15,7 +15,7 @@ from everquery.kinds import KINDS
 from everquery.queries import Border, Quantile, Query, Range, Threshold
 from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.shard import Shard
 from everquery.sharding.durable import Job, forget_live
 from everquery.sharding.journal import MemoryCells
@@ -46,7 +46,8 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
         log = []
         for change in _changes(stream, number):
             for operation, count, payload in encode_change(change, stream):
-                log.append(LogRow(position, 0, count, operation, payload))
+                row = LogRow(position, 0, count, operation, payload)
+                log.append(row.sealed(stream.name))
                 position += count
         if number % 2:
             forget_live()

@@ -26,11 +26,11 @@ from pyspark.sql.types import StructType
 from everquery.errors import SparkError
 from everquery.kinds import KINDS
 from everquery.registry.follower import Follower, Place
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.sharding.routing import cut_rows
 
 NAME = "everquery_registry"
-SCHEMA = "position long, number int, count long, operation string, payload binary"
+SCHEMA = "position long, number int, count long, operation string, payload binary, digest binary"
 MAX_QUERIES = 200_000
 PARTITION_BYTES = 4 << 20
 ROW_BYTES = 4 << 20  # Java holds several copies of a row at a time
@@ -42,6 +42,7 @@ _ARROW = pa.schema(
         ("count", pa.int64()),
         ("operation", pa.string()),
         ("payload", pa.binary()),
+        ("digest", pa.binary()),
     ]
 )
 
@@ -54,7 +55,7 @@ class RegistrySource(DataSource):
     the first batch of a new query has all there is.
 
     Columns: ``position``, ``number`` (the order of rows is by these two), ``count``,
-    ``operation`` and ``payload``; see `everquery.registry.readers.LogRow`.
+    ``operation``, ``payload`` and ``digest``; see `everquery.registry.rows.LogRow`.
     """
 
     @classmethod

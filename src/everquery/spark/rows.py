@@ -32,7 +32,8 @@ LOG, EVENTS = 0, 1
 KAFKA_PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 # What goes to the shards: parts of the log and packed events. The order of rows is by the first
-# three columns behind the shard; `named` is only in the log: how many queries a row names.
+# three columns behind the shard; `named` and `digest` are only in the log: how many queries a
+# row names, and what it is checked by.
 PACKED = StructType(
     [
         StructField("shard", IntegerType(), False),
@@ -42,6 +43,7 @@ PACKED = StructType(
         StructField("named", LongType(), False),
         StructField("operation", StringType()),
         StructField("payload", BinaryType(), False),
+        StructField("digest", BinaryType()),
     ]
 )
 PACKED_ARROW = pa.schema(
@@ -53,6 +55,7 @@ PACKED_ARROW = pa.schema(
         ("named", pa.int64()),
         ("operation", pa.string()),
         ("payload", pa.binary()),
+        ("digest", pa.binary()),
     ]
 )
 

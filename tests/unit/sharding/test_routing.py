@@ -11,7 +11,7 @@ from everquery.kinds import KINDS
 from everquery.queries.block import blocks_of_queries
 from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
-from everquery.registry.readers import LogRow
+from everquery.registry.rows import LogRow
 from everquery.sharding.packing import Packer, unpack
 from everquery.sharding.routing import across_keys, cut_rows, queries_of, route, shards_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from everquery.stream import Span
 
@@ -23,6 +23,7 @@ MICROSECONDS = {
 UNITS = {**MICROSECONDS, **{f"{unit}S": size for unit, size in MICROSECONDS.items()}}
 
 _INTEGER = re.compile("[0-9]+")
+_LONGEST = timedelta.max // timedelta(microseconds=1)
 
 
 class BadLiteralError(ValueError):
@@ -66,18 +67,16 @@ def parse_interval(count: str, unit: str) -> timedelta:
     """Return the span of ``INTERVAL 'count' unit``."""
     try:
         exact = Decimal(count.strip()) * UNITS[unit] if len(count) < 30 else None
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or one with an exponent beyond those of decimals
         exact = None
     if exact is None or not exact.is_finite():
         raise BadLiteralError(f"{count!r} is no number of {unit}; for example INTERVAL '5' SECOND")
+    # Compared before it is an int: one of a million digits takes its time.
+    if not -_LONGEST <= exact <= _LONGEST:
+        raise BadLiteralError(f"{count} {unit} is too long; the limit is 2.7 million years")
     if exact != exact.to_integral_value():
         raise BadLiteralError(f"{count} {unit} is not a whole number of microseconds")
-    try:
-        return timedelta(microseconds=int(exact))
-    except OverflowError:
-        raise BadLiteralError(
-            f"{count} {unit} is too long; the limit is 2.7 million years"
-        ) from None
+    return timedelta(microseconds=int(exact))
 
 
 def print_span(span: Span) -> str:
