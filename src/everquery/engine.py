@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date, datetime
 from functools import partial
-from threading import RLock
 from time import monotonic
 from types import TracebackType
 from typing import Any, Literal
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.answers import answer_of, quantiles_of
+from everquery.calls import WholeCall
 from everquery.composites import reach_parts, with_parts
 from everquery.errors import (
     InvalidBatchError,
@@ -25,6 +25,7 @@ from everquery.errors import (
     RegistryBehindError,
     RegistryDamagedError,
     RegistryError,
+    TornEngineError,
     UnknownQueryError,
     UnknownStreamError,
 )
@@ -117,9 +118,9 @@ class Engine:
             _check_label_columns(self._stream)
         self._labelled = labels
         self._read_only = read_only
-        self._shard = Shard(self._stream, labelled=labels)
+        self._state = Shard(self._stream, labelled=labels)
         self._position = 0
-        self._lock = RLock()
+        self._lock = WholeCall()
         self._merger: ThreadPoolExecutor | None = None
         self._merging: tuple[DueMerge, Future[Any]] | None = None
         self._failed_merges = 0
@@ -131,6 +132,17 @@ class Engine:
     def stream(self) -> Stream:
         """The stream that the queries are about."""
         return self._stream
+
+    @property
+    def _shard(self) -> Shard:
+        """All queries and state; an error if a call failed in the middle of a change of them."""
+        if self._state.torn:
+            raise TornEngineError(
+                "an earlier call failed while it was changing this engine, and what it knows of"
+                f" {self._stream.name!r} is not whole any more; restore a snapshot, and go on with"
+                " the events after it"
+            )
+        return self._state
 
     @property
     def read_only(self) -> bool:
@@ -159,7 +171,8 @@ class Engine:
         with self._lock:
             if self._merger is not None:
                 self._merger.shutdown()
-                self._install_merged()
+                if not self._state.torn:
+                    self._install_merged()
                 self._merger = None
 
     # -- the registry -------------------------------------------------------------------------
@@ -674,7 +687,7 @@ class Engine:
         restored, position = shard_of(self._stream, snapshot, labelled=self._labelled)
         with self._lock:
             self._merging = None
-            self._shard = restored
+            self._state = restored
             self._position = position
 
     def _stream_of(self, name: str) -> Stream:

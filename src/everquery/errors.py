@@ -24,7 +24,8 @@
     ├── UnreadableFileError     (ValueError)  a file of events or queries that can't be read
     ├── UnwritableFileError     (ValueError)  a file of notices or bad rows that can't be written
     ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
-    └── SnapshotError           (ValueError)  bytes that this engine can't restore
+    ├── SnapshotError           (ValueError)  bytes that this engine can't restore
+    └── TornEngineError                       a call failed half way; restore a snapshot
 """
 
 from __future__ import annotations
@@ -177,3 +178,7 @@ class InvalidBatchError(EverqueryError, ValueError):
 
 class SnapshotError(EverqueryError, ValueError):
     """A snapshot is damaged, of another stream, or of a newer version."""
+
+
+class TornEngineError(EverqueryError):
+    """A call failed while it was changing an engine; a snapshot has to be restored."""
