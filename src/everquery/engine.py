@@ -56,7 +56,7 @@ from everquery.shard_snapshots import shard_of, snapshot_of
 from everquery.state.dead_letters import Example
 from everquery.state.names import repeated
 from everquery.statements import execute
-from everquery.stream import OWNER_COLUMNS, Stream
+from everquery.stream import OWNER_COLUMNS, ROLES, Stream
 
 BULK = 100_000  # rows of a table after which freed memory is given back
 
@@ -200,6 +200,7 @@ class Engine:
         """Apply a change that was read from the log, or what a compaction left of it."""
         try:
             if isinstance(entry, Base):
+                self._check_columns()
                 rebase(self._shard, entry.changes)
                 self._position = entry.position
             else:
@@ -207,6 +208,16 @@ class Engine:
                 self._position = entry.position + entry.count
         except (InvalidQueryError, UnknownQueryError) as error:
             damaged(self._stream.name, entry.position, None, f"it can't be applied: {error}")
+
+    def _check_columns(self) -> None:
+        """Raise if the registry has another stream of this name by now."""
+        assert self._registry is not None
+        stored = self._registry.stream(self._stream.name)
+        if any(getattr(stored, role) != getattr(self._stream, role) for role in ROLES):
+            raise RegistryError(
+                f"stream {stored.name!r} was dropped, and another one is there in its place:"
+                f" {stored}. Open a new engine on it"
+            )
 
     def _follow(self) -> None:
         """Follow the log; while the registry is away or damaged, go on with the queries here."""

@@ -46,7 +46,9 @@ def rebase(shard: Shard, base: Sequence[Change]) -> None:
     for blocks, here in zip(registered, stays, strict=True):
         _register(shard, blocks, here)
     was_paused = set(shard.paused_ids().to_pylist())
-    _apply(shard, Pause(pa.array(sorted(paused - was_paused - shard.ended), pa.string())))
+    # Of those that are not here, one ended by itself, or was lost when the registry was repaired.
+    to_pause = pa.array(sorted(paused - was_paused), pa.string())
+    _apply(shard, Pause(to_pause.filter(pa.array(shard.live(to_pause)))))
     _apply(shard, Resume(pa.array(sorted(was_paused - paused), pa.string())))
 
 

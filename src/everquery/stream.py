@@ -14,6 +14,7 @@ NOTICE_COLUMNS = (
     *("total", "rounds", "held_back", "notice_id"),
 )
 OWNER_COLUMNS = ("owner", "labels")  # of notices, on request
+ROLES = ("name", "key", "time", "attributes", "weight")  # of a stream: what its columns are
 
 MOST_ATTRIBUTES = 60
 LONGEST_SPAN = 2**61  # in any unit: times are 64-bit

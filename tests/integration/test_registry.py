@@ -358,8 +358,9 @@ def test_a_stream_of_a_dropped_one_s_name_is_another(registry_url):
         assert new.queries().num_rows == 0
     new.register(eq.Range("new", {}))
     assert eq.open(registry_url).queries()["id"].to_pylist() == ["new"]
-    with pytest.raises(eq.RegistryError, match="position 1 is gone"):
-        old.process(EMPTY)
+    with pytest.raises(eq.RegistryError, match="another one is there in its place"):
+        old.refresh()
+    assert old.queries()["id"].to_pylist() == ["old"]
     with pytest.raises(RegistryLostError):
         reader.rows(1, reader.head())
     new.compact_registry()

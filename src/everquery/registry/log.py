@@ -9,7 +9,7 @@ them. Readers read what is committed, from any position, while writers write.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ from everquery.queries import Query
 from everquery.queries.changes import Change, RegisterBlocks
 from everquery.registry import claims, readers, sqlite, stream_changes, tables
 from everquery.registry.addresses import Address
-from everquery.registry.codec import encode_change
+from everquery.registry.codec import EncodedRow, encode_change
 from everquery.registry.damage import Damage
 from everquery.registry.definitions import stored_stream, stream_as_json
 from everquery.registry.digests import HashedRow, digest_at, digest_of_stream, hashed
@@ -198,6 +198,8 @@ class Registry:
                 digest = digest_of_stream(stream.name, definition)
                 values = (stream.name, definition, head, base, digest)
                 connection.execute(insert(tables.streams).values(values))
+                if base == first and first:
+                    _write_base(connection, stream.name, base, ())
                 return
             known = stored_stream(stream.name, *row)
             if known != stream:
@@ -354,15 +356,7 @@ class Registry:
             kept = readers.keep(connection, stream.name, head)
             connection.execute(text("DELETE FROM everquery_bases WHERE stream = :name"), name)
             rows = (row for change in changes for row in encode_change(change, stream))
-            for number, row in enumerate(hashed(with_end(rows))):
-                values = {
-                    "stream": stream.name,
-                    "number": number,
-                    "operation": row[0],
-                    "payload": row[2],
-                    "digest": digest_at(row, stream.name, head, number=number),
-                }
-                connection.execute(insert(tables.bases), values)
+            _write_base(connection, stream.name, head, rows)
             connection.execute(
                 text("DELETE FROM everquery_changes WHERE stream = :name AND first < :kept"),
                 {**name, "kept": kept},
@@ -446,6 +440,19 @@ def _options(address: URL) -> dict[str, Any]:
     if address.get_backend_name() == "postgresql" and "connect_timeout" not in address.query:
         options["connect_args"] = {"connect_timeout": CONNECT_SECONDS}
     return options
+
+
+def _write_base(connection: Connection, stream: str, base: int, rows: Iterable[EncodedRow]) -> None:
+    """Write what the log holds up to a position."""
+    for number, row in enumerate(hashed(with_end(rows))):
+        values = {
+            "stream": stream,
+            "number": number,
+            "operation": row[0],
+            "payload": row[2],
+            "digest": digest_at(row, stream, base, number=number),
+        }
+        connection.execute(insert(tables.bases), values)
 
 
 def _known(value: object, name: str) -> int:

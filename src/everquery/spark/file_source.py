@@ -28,13 +28,11 @@ from pyspark.sql.types import StructType
 from everquery.sources.folder_journal import FolderJournal
 from everquery.sources.spans import Span, read_span
 from everquery.spark.registry_source import end_quietly
-from everquery.stream import Stream
+from everquery.stream import ROLES, Stream
 
 NAME = "everquery_files"
 BATCH_BYTES = 128 << 20
 LOOK_SECONDS = 0.5
-
-_ROLES = ("name", "key", "time", "attributes", "weight")  # of a stream: what its columns are
 
 
 def event_files(
@@ -64,7 +62,7 @@ def event_files(
     options = {
         "inputs": json.dumps([str(path.absolute()) for path in inputs]),
         "journal": str(journal.absolute()),
-        "stream": json.dumps({role: getattr(stream, role) for role in _ROLES}),
+        "stream": json.dumps({role: getattr(stream, role) for role in ROLES}),
         "columns": columns.json(),
         "integerKeys": str(integer_keys),
     }
