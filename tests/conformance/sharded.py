@@ -23,7 +23,7 @@ from everquery.sharding.journal import MemoryCells
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import Packer
 from everquery.sharding.places import OFFSET, SOURCE
-from everquery.sharding.routing import route
+from everquery.sharding.routing import Shards, route
 from everquery.state.events import decode
 
 SPECS = {name: kind.spec for name, kind in KINDS.items()}
@@ -97,7 +97,7 @@ class ShardedRunner:
             self.time_type = decode(batch, self.stream).time_type
         log: dict[int, list[LogRow]] = {shard: [] for shard in range(len(self.cells))}
         for row in self.waiting:
-            for shard, part in route(row, self.stream, SPECS, self.shards, self.wide):
+            for shard, part in route(row, self.stream, SPECS, Shards(self.shards, self.wide)):
                 log[shard].insert(0, part)
         self.waiting = []
         return self._run(packed, log)

@@ -252,6 +252,11 @@ class Registry:
                 stream=left[0],
             )
 
+    def shard_secret(self) -> bytes:
+        """Return the secret by which keys are divided into shards; the registry's own for ever."""
+        with self._writing() as connection:
+            return tables.shard_secret(connection)
+
     # -- quotas -------------------------------------------------------------------------------
 
     def quotas(self, name: str) -> dict[str | None, int]:

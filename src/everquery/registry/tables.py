@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -21,6 +23,7 @@ from sqlalchemy import (
 from everquery.errors import RegistryDamagedError, RegistryError
 
 VERSION = 2
+SECRET_BYTES = 16
 _REPAIR = "`everquery registry repair` makes it anew, and says what is lost"
 
 tables = MetaData()
@@ -87,6 +90,7 @@ readers = Table(
     Column("seen", Float(53), nullable=False),
 )
 
+_SELECT_SECRET = text("SELECT value FROM everquery_meta WHERE name = 'shard secret'")
 _SELECT_VERSION = text("SELECT value FROM everquery_meta WHERE name = 'version'")
 
 
@@ -112,6 +116,25 @@ def open_tables(connection: Connection, shown: str) -> None:
             raise RegistryDamagedError(f"{shown}: {bad}; {_REPAIR}")
     if missing:
         raise RegistryDamagedError(f"{shown}: its table {missing[0]} is missing; {_REPAIR}")
+
+
+def shard_secret(connection: Connection) -> bytes:
+    """Return the secret by which keys are divided into shards; make one where there is none."""
+    found = connection.execute(_SELECT_SECRET).scalar()
+    if found is None:
+        found = secrets.token_hex(SECRET_BYTES)
+        connection.execute(insert(meta).values(name="shard secret", value=found))
+    try:
+        secret = bytes.fromhex(found)
+    except (TypeError, ValueError):
+        secret = b""
+    if len(secret) != SECRET_BYTES:
+        raise RegistryDamagedError(
+            "the secret by which the registry divides keys into shards is damaged; without it no"
+            " checkpoint of it can go on. Delete the row 'shard secret' of everquery_meta, and"
+            " start jobs with new checkpoints"
+        )
+    return secret
 
 
 def version_of(connection: Connection) -> object:

@@ -30,13 +30,13 @@ from everquery.sharding.carried import Carried
 from everquery.sharding.host_files import Token, host_folder, read, write
 from everquery.sharding.journal import Cells, Contents, Journal
 from everquery.sharding.quantile_state import commit_quantiles, follow_quantiles
-from everquery.sharding.routing import known_part
+from everquery.sharding.routing import NO_SECRET, Shards, known_part
 from everquery.state.accepted import COLUMNS, Events
 from everquery.state.names import load_names
 from everquery.state.snapshot import differences, pack, stream_header, unpack
 from everquery.stream import Stream
 
-LAYOUT = 4  # 4: where time began
+LAYOUT = 5  # 4: where time began; 5: the secret by which keys are divided
 TOKENS = 64  # versions back from which a worker can catch up
 MOST_ENTRIES = 64  # of keys, before they become a new base
 MOST_CHANGES = 1_000  # entries of queries, before they become a new base
@@ -68,6 +68,8 @@ class Job:
     wide : int
         Further shards, numbered behind the others, that see the events of all keys, for queries
         that look at all of them together. A stream without key needs none.
+    secret : bytes
+        By which keys are divided into shards; the registry has it, and so has the checkpoint.
     """
 
     stream: Stream
@@ -77,6 +79,12 @@ class Job:
     carried: pa.Schema = field(default_factory=lambda: pa.schema([]))
     key_type: pa.DataType = field(default_factory=pa.null)
     wide: int = 0
+    secret: bytes = NO_SECRET
+
+    @property
+    def division(self) -> Shards:
+        """Into which shards keys are divided, and how."""
+        return Shards(self.shards, self.wide, self.secret)
 
     @property
     def units(self) -> int:
@@ -239,6 +247,7 @@ class DurableShard:
             "stream": stream_header(self._job.stream),
             "shards": self._job.shards,
             "wide": self._job.wide,
+            "secret": self._job.secret.hex(),
             "shard": self.number,
             "types": self._job.types(),
             "lineage": self.lineage,
@@ -475,6 +484,11 @@ def _check(state: dict[str, Any], job: Job, number: int) -> None:
         raise SnapshotError(
             f"the checkpoint has {state['wide']} wide shards, and this run has {job.wide}; give the"
             " same number, which stays for the life of a checkpoint, or start with a new one"
+        )
+    if state["secret"] != job.secret.hex():
+        raise SnapshotError(
+            "the checkpoint's keys are divided by another registry's secret; go on with the"
+            " registry that it was begun with, or start with a new checkpoint"
         )
     if (state["shards"], state["shard"]) != (job.shards, number):
         raise SnapshotError(

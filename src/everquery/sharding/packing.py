@@ -15,7 +15,7 @@ import pyarrow as pa
 from everquery.index.arrays import Array, Int32s, Int64s
 from everquery.index.jit import kernel
 from everquery.sharding.places import Places, places_of, with_short_sources
-from everquery.sharding.routing import shards_of
+from everquery.sharding.routing import NO_SECRET, shards_of
 from everquery.sharding.wire import cut, table_bytes, table_of_bytes
 from everquery.state.events import FINE, Arrivals, decode
 from everquery.stream import Stream
@@ -58,6 +58,8 @@ class Packer:
         Events that are packed together, at most.
     blob_bytes : int
         About how large a blob may be; an event that is larger has one of its own.
+    secret : bytes
+        By which keys are divided; see `shards_of`.
 
     Batches may have the columns of `everquery.sharding.places`; blobs then know their places.
     """
@@ -68,6 +70,7 @@ class Packer:
     blob_rows: int = BLOB_ROWS
     wide: int = 0
     blob_bytes: int = BLOB_BYTES
+    secret: bytes = NO_SECRET
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, shard and blob; the numbers count what was packed together, in order.
@@ -111,7 +114,7 @@ class Packer:
 
     def _order(self, key: pa.DictionaryArray) -> tuple[Int32s, Int64s, Int64s]:
         """Return the shard of each distinct key, and all rows by shard."""
-        of_key = shards_of(key.dictionary, self.shards)
+        of_key = shards_of(key.dictionary, self.shards, self.secret)
         indices = key.indices
         if indices.null_count:  # of a row that is refused; the first shard counts it
             indices = indices.fill_null(of_key.size)

@@ -9,52 +9,54 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.index.arrays import Array, Bools, Bytes, Int32s, Int64s
+from everquery.index.arrays import Array, Bools, Bytes, Int32s, Int64s, Uint64s
 from everquery.index.jit import kernel
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow, change_of
+from everquery.state.hashing import KEY_BYTES, key_of_bytes, siphash
 from everquery.state.keys import family_of_key, type_of_key
-from everquery.state.names import encode, hash_bytes
+from everquery.state.names import encode
 from everquery.stream import Stream
 
 _UPPER = np.uint64(32)
+NO_SECRET = bytes(KEY_BYTES)  # where all keys are trusted
 
 
 @kernel
-def write_shards(data: Bytes, starts: Int64s, shards: int, out: Int32s) -> None:
-    """Write the shard of each name.
-
-    By the upper half of the hash: the tables of names take the lower bits, and a shard whose names
-    agreed in those would fill only a part of its table.
-    """
+def write_shards(data: Bytes, starts: Int64s, shards: int, key: Uint64s, out: Int32s) -> None:
+    """Write the shard of each name: the upper half of its hash, as a share of all shards."""
     for i in range(out.size):
-        mixed = hash_bytes(data, starts[i], starts[i + 1], np.uint64(0)) >> _UPPER
+        mixed = siphash(data, starts[i], starts[i + 1], key) >> _UPPER
         out[i] = (mixed * np.uint64(shards)) >> _UPPER
 
 
-def shards_of(keys: pa.Array, shards: int) -> Int32s:
-    """Return the shard of each key; strings or 64-bit integers, a null's is 0."""
+def shards_of(keys: pa.Array, shards: int, secret: bytes) -> Int32s:
+    """Return the shard of each key; strings or 64-bit integers, a null's is 0.
+
+    Nobody who does not know the secret can send all of his keys to one shard.
+    """
     out = np.zeros(len(keys), np.int32)
     if len(keys):
         names = encode(keys)
-        write_shards(names.data, names.starts, shards, out)
+        write_shards(names.data, names.starts, shards, key_of_bytes(secret), out)
         out[~names.valid] = 0
     return out
 
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How many shards keys are divided into, and how many further ones see all of them."""
+    """How many shards keys are divided into, how many further ones see all keys, and the secret."""
 
     keyed: int
     wide: int = 0
+    secret: bytes = NO_SECRET
 
 
 def route(
-    row: LogRow, stream: Stream, kinds: dict[str, type[Query]], shards: int, wide: int = 0
+    row: LogRow, stream: Stream, kinds: dict[str, type[Query]], shards: Shards
 ) -> Iterator[tuple[int, LogRow]]:
     """Yield the part of a row of the log that each shard gets.
 
@@ -64,8 +66,8 @@ def route(
     """
     row.check(stream.name)
     change = change_of(row, stream, kinds)
-    for shard in range(shards + wide):
-        part = _part(change, shard, Shards(shards, wide), kinds, stream)
+    for shard in range(shards.keyed + shards.wide):
+        part = _part(change, shard, shards, kinds, stream)
         if part is change:
             yield shard, row
             continue
@@ -147,14 +149,14 @@ def _is_here(query: Query, shard: int, shards: Shards) -> bool:
     if query.key is None:
         return shard < shards.keyed
     key = pa.array([query.key], type_of_key(query.key))
-    return bool(shards_of(key, shards.keyed)[0] == shard)
+    return bool(shards_of(key, shards.keyed, shards.secret)[0] == shard)
 
 
 def _rows_here(
     block: QueryBlock, shard: int, shards: Shards, spec: type[Query], stream: Stream
 ) -> QueryBlock:
     if block.keys is not None:
-        here = shards_of(block.keys, shards.keyed) == shard
+        here = shards_of(block.keys, shards.keyed, shards.secret) == shard
     else:
         wide = _looking_across_keys(block, spec)
         if not wide.any():
@@ -177,7 +179,7 @@ def _wide_of(names: pa.Array, shards: Shards) -> Int32s:
     """Return the wide shard of shared names; the first shard, which has its say, without any."""
     if not shards.wide:
         return np.zeros(len(names), np.int32)
-    return shards.keyed + shards_of(names, shards.wide)
+    return shards.keyed + shards_of(names, shards.wide, shards.secret)
 
 
 def across_keys(change: Change, kinds: dict[str, type[Query]]) -> dict[tuple[str, str], str]:

@@ -55,9 +55,7 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
 
 
 def _run(job: Job, cells: list[MemoryCells], log: list[LogRow], events: pa.Table) -> None:
-    routed = [
-        part for row in log for part in route(row, job.stream, job.kinds, job.shards, job.wide)
-    ]
+    routed = [part for row in log for part in route(row, job.stream, job.kinds, job.division)]
     packed = list(Packer(job.stream, job.shards, wide=job.wide).pack(events.to_batches()))
     for shard, state in enumerate(cells):
         changes = [row for there, row in routed if there == shard]

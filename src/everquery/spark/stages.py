@@ -65,7 +65,7 @@ class RouteLog:
             for values in batch.to_pylist():
                 row = LogRow(**values)
                 job = self.job
-                routed = route(row, job.stream, job.kinds, job.shards, job.wide)
+                routed = route(row, job.stream, job.kinds, job.division)
                 yield from (self._packed(shard, part) for shard, part in routed)
         _Worker.rest()
 
@@ -103,7 +103,8 @@ class PackEvents:
         task = TaskContext.get()
         partition = 0 if task is None else task.partitionId()
         carried = tuple(self.job.carried.names)
-        packer = Packer(self.job.stream, self.job.shards, carried, wide=self.job.wide)
+        job = self.job
+        packer = Packer(job.stream, job.shards, carried, wide=job.wide, secret=job.secret)
         named = (pa.RecordBatch.from_arrays(batch.columns, self.names) for batch in batches)
         seen = set()
         for number, shard, blob in packer.pack(named):

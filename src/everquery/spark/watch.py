@@ -108,6 +108,7 @@ def watch(
             log.create_stream(stream)
         else:
             raise InvalidStreamError(f"{stream!r} is no stream")
+        secret = log.shard_secret()
     finally:
         log.close()
     check_columns(df.schema, stream)
@@ -120,7 +121,7 @@ def watch(
     notices = notice_schema(stream, time_type, key_type, carried=carry)
     carried = _carried(df, carry, notices)
     kinds = {name: kind.spec for name, kind in KINDS.items()}
-    job = Job(stream, kinds, shards, time_type, carried, key_type, wide)
+    job = Job(stream, kinds, shards, time_type, carried, key_type, wide, secret)
     plain = plain_schema(notices, carried)
     codes = shard_codes(job.units)
     columns = {name: functions.col(quoted(name)) for name in (*stream.columns(), *carry)}

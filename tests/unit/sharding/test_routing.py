@@ -13,7 +13,15 @@ from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.registry.rows import LogRow
 from everquery.sharding.packing import Packer, unpack
-from everquery.sharding.routing import across_keys, cut_rows, queries_of, route, shards_of
+from everquery.sharding.routing import (
+    NO_SECRET,
+    Shards,
+    across_keys,
+    cut_rows,
+    queries_of,
+    route,
+    shards_of,
+)
 
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x"], weight="w")
 SPECS = {name: kind.spec for name, kind in KINDS.items()}
@@ -23,16 +31,25 @@ SPECS = {name: kind.spec for name, kind in KINDS.items()}
     "keys", [pa.array([f"key{i}" for i in range(9_000)]), pa.array(range(9_000))]
 )
 def test_keys_spread_evenly(keys):
-    counts = np.bincount(shards_of(keys, 3), minlength=3)
+    counts = np.bincount(shards_of(keys, 3, NO_SECRET), minlength=3)
     assert counts.size == 3
     assert counts.min() > 2_800
 
 
 def test_the_shard_of_a_key_never_changes():
     # State would be looked for in the wrong place: these numbers are part of the layout.
+    secret = bytes(range(16))
     words = pa.array(["IBM", "AAPL", "", None, "a longer key"])
-    assert shards_of(words, 7).tolist() == [0, 5, 0, 0, 6]
-    assert shards_of(pa.array([0, 1, -1, None, 2**62]), 7).tolist() == [2, 3, 2, 0, 3]
+    numbers = pa.array([0, 1, -1, None, 2**62])
+    assert shards_of(words, 7, secret).tolist() == [4, 0, 4, 0, 6]
+    assert shards_of(numbers, 7, secret).tolist() == [2, 1, 3, 0, 6]
+
+
+def test_who_does_not_know_the_secret_can_not_choose_a_shard_13():
+    names = pa.array([f"key{i}" for i in range(9_000)])
+    chosen = names.filter(pa.array(shards_of(names, 3, NO_SECRET) == 1))
+    counts = np.bincount(shards_of(chosen, 3, bytes(range(16))), minlength=3)
+    assert counts.min() > len(chosen) / 4
 
 
 @pytest.mark.parametrize("as_blocks", [False, True])
@@ -43,7 +60,7 @@ def test_each_query_goes_to_the_shard_of_its_key_or_to_all(as_blocks):
     if as_blocks:
         change = RegisterBlocks(blocks_of_queries(queries, STREAM))
     ((operation, count, payload),) = encode_change(change, STREAM)
-    parts = dict(route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, 4))
+    parts = dict(route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, Shards(4)))
     assert sorted(parts) == [0, 1, 2, 3]
     seen = []
     for shard, row in parts.items():
@@ -55,7 +72,8 @@ def test_each_query_goes_to_the_shard_of_its_key_or_to_all(as_blocks):
             ids = [query.id for query in part.queries]
         assert "all" in ids
         keyed = [each for each in ids if each != "all"]
-        assert all(shards_of(pa.array([f"key{each[1:]}"]), 4)[0] == shard for each in keyed)
+        names = pa.array([f"key{each[1:]}" for each in keyed], pa.string())
+        assert set(shards_of(names, 4, NO_SECRET).tolist()) <= {shard}
         seen += keyed
     assert sorted(seen) == sorted(query.id for query in queries[:-1])
 
@@ -69,7 +87,7 @@ def test_queries_across_keys_go_to_one_wide_shard(as_blocks):
         change = RegisterBlocks(blocks_of_queries(queries, STREAM))
     ((operation, count, payload),) = encode_change(change, STREAM)
     found = {}
-    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, 3, 2):
+    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, Shards(3, 2)):
         part = decode_change(row.operation, row.payload, STREAM, SPECS) if row.payload else None
         found[shard] = {each for _, each in queries_of(part)} if part else set()
     assert sorted(found) == [0, 1, 2, 3, 4]
@@ -80,7 +98,7 @@ def test_queries_across_keys_go_to_one_wide_shard(as_blocks):
     assert all("all" in found[shard] and not found[shard] & wide for shard in range(3))
     assert sum("keyed" in found[shard] for shard in range(3)) == 1
     # Without wide shards the first one gets them, to say that it can't count for them.
-    alone = dict(route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, 3))
+    alone = dict(route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, Shards(3)))
     part = decode_change(alone[0].operation, alone[0].payload, STREAM, SPECS)
     assert wide <= {each for _, each in queries_of(part)}
 
@@ -105,7 +123,7 @@ def test_quantiles_by_key_go_to_all_keyed_shards_and_others_to_one_wide_shard(as
         change = RegisterBlocks(blocks_of_queries(queries, STREAM))
     ((operation, count, payload),) = encode_change(change, STREAM)
     found = {}
-    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, 3, 2):
+    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, Shards(3, 2)):
         part = decode_change(row.operation, row.payload, STREAM, SPECS)
         found[shard] = {name for _, name in queries_of(part)}
     assert all(found[shard] - {"keyed"} == each for shard in range(3))
@@ -133,14 +151,14 @@ def test_wide_shards_get_all_events():
 def test_a_shard_without_part_gets_an_empty_payload():
     query = eq.Range("q", {"x": (0, 1)}, key="IBM")
     ((operation, count, payload),) = encode_change(Register((query,)), STREAM)
-    parts = dict(route(LogRow(0, 0, count, operation, payload), STREAM, SPECS, 3))
+    parts = dict(route(LogRow(0, 0, count, operation, payload), STREAM, SPECS, Shards(3)))
     assert sorted(len(row.payload) > 0 for row in parts.values()) == [False, False, True]
 
 
 def test_changes_by_id_go_to_all():
     ((operation, count, payload),) = encode_change(Deregister(pa.array(["q"])), STREAM)
     row = LogRow(0, 0, count, operation, payload)
-    assert [part for _, part in route(row, STREAM, SPECS, 3)] == [row] * 3
+    assert [part for _, part in route(row, STREAM, SPECS, Shards(3))] == [row] * 3
 
 
 def test_packed_events_come_back_whole_in_order_and_with_the_times_of_all():
@@ -182,7 +200,7 @@ def test_packed_events_come_back_whole_in_order_and_with_the_times_of_all():
             known = time[block][good[block]]
             assert (arrivals.oldest, arrivals.newest) == (known.min(), known.max())
             keys = arrivals.key.take(pa.array(np.flatnonzero(fine))).dictionary_decode()
-            assert set(shards_of(keys, 3).tolist()) <= {shard}
+            assert set(shards_of(keys, 3, NO_SECRET).tolist()) <= {shard}
 
 
 def test_wide_events_are_cut_by_bytes_and_stay_in_order():
