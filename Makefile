@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-nojit lint bench docs-pictures clean java
+.PHONY: demo test test-all test-attack test-nojit lint bench docs-pictures clean java
 
 demo: java $(VENV)/.installed
 	$(BIN)/everquery demo
@@ -14,6 +14,10 @@ test: java $(VENV)/.installed-dev
 
 test-all: java $(VENV)/.installed-dev
 	$(BIN)/pytest
+
+# Mutated registries, snapshots, files and texts; EVERQUERY_ATTACK says how many of each.
+test-attack: $(VENV)/.installed-dev
+	$(BIN)/pytest tests/attack
 
 # The kernels interpreted by Python: slow, but a debugger and coverage see every line.
 test-nojit: $(VENV)/.installed-dev
