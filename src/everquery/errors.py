@@ -22,7 +22,7 @@
     │   └── JavaDiedError                     the Java that Spark ran on has ended
     ├── PlotMissingError        (ImportError) matplotlib, which draws pictures, is not installed
     ├── UnreadableFileError     (ValueError)  a file of events or queries that can't be read
-    ├── UnwritableFileError     (ValueError)  a file of notices or bad rows that can't be written
+    ├── UnwritableFileError     (ValueError)  a file, of notices for one, that can't be written
     ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
     ├── SnapshotError           (ValueError)  bytes that this engine can't restore
     └── TornEngineError                       a call failed half way; restore a snapshot

@@ -1,38 +1,15 @@
-"""The one place that owns the JIT flags, and where compiled loops are cached.
-
-Numba's cache looks only at the file of the function that it compiles: a kernel that calls a helper
-in another file would keep the old helper. So the cache folder is named by a digest of all kernel
-sources; a change anywhere compiles anew, and no stale machine code can run.
-"""
+"""The one place that owns the JIT flags; where compiled loops are kept is in ``kernel_cache``."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 
+from everquery.index.kernel_cache import KernelCache
+
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_PACKAGE = Path(__file__).parent.parent
-
-
-def _cache_folder() -> str:
-    digest = hashlib.sha256()
-    for source in sorted((*_PACKAGE.glob("index/*.py"), *_PACKAGE.glob("state/*.py"))):
-        digest.update(source.read_bytes())
-    name = f"everquery-kernels-{digest.hexdigest()[:16]}"
-    beside = _PACKAGE / "__pycache__" / name
-    try:
-        beside.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a read-only installation
-        return str(Path.home() / ".cache" / "everquery" / name)
-    return str(beside)
-
-
-_CACHE_FOLDER = _cache_folder()
 
 
 def part(function: Function) -> Function:
@@ -49,13 +26,7 @@ def kernel(function: Function) -> Function:
 
 
 def _compile(function: Function, *, forceinline: bool) -> Function:
-    config: Any = numba.config  # a module whose settings are made at run time
-    before = config.CACHE_DIR
-    config.CACHE_DIR = _CACHE_FOLDER
-    try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=forceinline)(
-            function
-        )
-    finally:
-        config.CACHE_DIR = before
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline)(function)
+    if compiled is not function:  # as it is where NUMBA_DISABLE_JIT is set
+        compiled._cache = KernelCache(function)
     return cast("Function", compiled)

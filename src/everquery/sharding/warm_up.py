@@ -82,6 +82,9 @@ def _queries(stream: Stream, number: int) -> Iterator[Query]:
         box = dict.fromkeys(stream.attributes, (low, low + 1.0 + i % 3))
         key = None if stream.key is None or i % 5 == 0 else f"key-{i % KEYS}"
         yield Border(f"border-{number}-{i}", box, key=key)
+        if stream.time is not None:
+            yield Border(f"dwell-{number}-{i}", box, key=key, dwell=1 + i % 4, throttle=1 + i)
+            yield Range(f"throttle-{number}-{i}", box, key=key, ttl=10 + i, throttle=1 + i)
         yield Range(f"range-{number}-{i}", box, key=key)
         yield Threshold(f"threshold-{number}-{i}", box, key=key, total=1 + i, repeat=i % 2 > 0)
         yield Quantile(
