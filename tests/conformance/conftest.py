@@ -1,5 +1,6 @@
 """The runtimes under test; every test of this folder runs on each of them."""
 
+import os
 from functools import partial
 from tempfile import TemporaryDirectory
 
@@ -14,7 +15,7 @@ from tests.conformance.sharded import ShardedRunner
 
 # A batch takes Spark a fraction of a second and a start seconds, so there are few examples, with
 # queries of all kinds together; the rest is slow. A failure is told as it was found.
-EXAMPLES = {"few": 2, "many": 20}
+EXAMPLES = {"few": 2, "many": int(os.environ.get("EVERQUERY_SPARK_EXAMPLES", "20"))}
 FAILURES = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
 SEEDS = 1
 

@@ -278,11 +278,6 @@ class Feed:
         )
         return Answers(room.take(slice(told)), views) if told else None
 
-    def take_back(self, told: Told) -> None:
-        """Let what members were told be as it was: they did not live to see it."""
-        self._cells.members.told[told.member] = told.before
-        freshen(self._cells, told.member)
-
     def views(self, lanes: Int32s) -> Views:
         """Return the summaries of lanes."""
         assert self._summaries is not None

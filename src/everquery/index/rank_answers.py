@@ -126,18 +126,15 @@ class Told(NamedTuple):
 
     Attributes
     ----------
-    slot, member, place : int32
-        Which query, as which member of its cell, and by which of the views.
-    before, value : float64
-        What it was told before, NaN if nothing, and now.
+    slot, place : int32
+        Which query, and by which of the views.
+    value : float64
     low, high : int64
         Between which ranks the value surely is.
     """
 
     slot: Int32s
-    member: Int32s
     place: Int32s
-    before: Floats
     value: Floats
     low: Int64s
     high: Int64s
@@ -145,7 +142,9 @@ class Told(NamedTuple):
     @classmethod
     def room(cls, n: int) -> Told:
         """Return room for so many."""
-        return cls(*np.empty((3, n), np.int32), *np.empty((2, n)), *np.empty((2, n), np.int64))
+        slot, place = np.empty((2, n), np.int32)
+        low, high = np.empty((2, n), np.int64)
+        return cls(slot, place, np.empty(n), low, high)
 
     def take(self, picked: Int64s | slice) -> Told:
         """Return the picked ones."""
@@ -254,9 +253,7 @@ def tell(
 ) -> None:
     """Tell a member a value."""
     out.slot[k] = members.slot[m]
-    out.member[k] = m
     out.place[k] = place
-    out.before[k] = members.told[m]
     out.value[k] = value
     out.low[k] = ranks[0]
     out.high[k] = ranks[1]
