@@ -19,6 +19,7 @@ from everquery.queries.labels import Labels
 from everquery.queries.numbers import NONE, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, Query
+from everquery.soundness import plain, unsound
 from everquery.stream import Stream
 
 Floats = npt.NDArray[np.float64]
@@ -170,12 +171,7 @@ def _columns(
             )
         if table.schema.names.count(name) > 1:
             raise _fail(f"column {name!r} occurs twice")
-        column = table.column(name)
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        columns[name] = column
+        columns[name] = _plain(table.column(name), name, table.num_rows)
     needed = ["id", *(number.name for number in spec.numbers if number.required)]
     if not spec.boxed and len(stream.attributes) > 1:
         needed.append("attribute")
@@ -188,6 +184,23 @@ def _columns(
         if name in columns:
             columns[name] = _text(columns[name], name, integers=name == "key")
     return columns
+
+
+def _plain(column: pa.Array | pa.ChunkedArray, name: str, rows: int) -> pa.Array:
+    """Return a column as one array, without dictionary, that may be read."""
+    reason = unsound(column)
+    if len(column) != rows:
+        reason = f"it has {len(column)} rows, and the table {rows}"
+    if reason is not None:
+        raise _fail(f"column {name!r} is broken: {reason}")
+    try:
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        found = plain(column)
+        found.validate(full=True)  # texts must be UTF-8
+    except (pa.ArrowException, AttributeError) as error:
+        raise _fail(f"column {name!r} has type {column.type}, and can't be read: {error}") from None
+    return found
 
 
 def _known_columns(spec: type[Query], stream: Stream) -> list[str]:
