@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 _ASCII = 128
+NO_NAME = "(no text in UTF-8)"
 
 
 def unsound(column: pa.Array | pa.ChunkedArray) -> str | None:
@@ -81,6 +82,17 @@ def _stray_offset(column: pa.Array) -> str | None:
     if starts[0] < 0 or starts[-1] > size or (starts[1:] < starts[:-1]).any():
         return f"its offsets do not divide its {size} bytes into texts"
     return None
+
+
+def names_of(schema: pa.Schema) -> list[str]:
+    """Return the names of columns; one that is no UTF-8 can't be any that is wanted."""
+    found = []
+    for place in range(len(schema)):
+        try:
+            found.append(schema.field(place).name)
+        except UnicodeDecodeError:
+            found.append(NO_NAME)
+    return found
 
 
 def is_text(column: pa.Array) -> bool:

@@ -63,7 +63,7 @@ _WORDS = (
     "\u2028", "(" * 70, ")" * 70, "(" * 5_000, "NOT " * 5_000, "a" * 3_000, "symbol", "price",
     "volume", "trades", "ts", "shares", "QUANTILE", "GROUP BY", "OVER LAST", "ROWS", "LIKE",
     "'%_%'", "'" + "%" * 200 + "a'", "labels", "owner", "ttl", "dwell", "throttle", "silent",
-    "٣", "１２", "\x1a", "\r", "ALTER OWNER", "SET QUOTA", "SHOW QUOTAS", "EXPLAIN", "DROP",
+    "\u0663", "\uff11", "\x1a", "\r", "ALTER OWNER", "SET QUOTA", "SHOW QUOTAS", "EXPLAIN", "DROP",
 )  # fmt: skip
 _VALUES = (
     None, True, False, 0, -1, 2**63, 10**400, 1.5, math.nan, math.inf, -math.inf, "", "x", "\ud800",
@@ -146,8 +146,7 @@ def _judge_one(statement: Statement) -> str:
     try:
         engine.sql(statement.text, statement.parameters)
         word = "run"
-    except EverqueryError as error:
-        assert str(error)
+    except EverqueryError:
         word = "refused"
     _use(engine)
     return word
@@ -171,7 +170,8 @@ def _use(engine: eq.Engine) -> None:
         )
         notices.validate(full=True)
     except EverqueryError as error:
-        assert "Deregister it" in str(error)  # a span that times can't tell
+        if "Deregister it" not in str(error):  # a span that times can't tell
+            raise
     twin = eq.Engine(STREAM)
     twin.restore(engine.snapshot())
     assert twin.queries().equals(engine.queries())

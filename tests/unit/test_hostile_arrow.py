@@ -177,6 +177,14 @@ def test_broken_columns_refuse_the_batch(engine, case):
     assert state_of(engine) == before
 
 
+def test_columns_whose_names_are_no_text(engine):
+    schema = pa.schema([(b"\xff", pa.int64())])
+    with pytest.raises(eq.InvalidBatchError, match="no text in UTF-8"):
+        engine.process(pa.table([pa.array([1])], schema=schema))
+    with pytest.raises(eq.InvalidTableError, match="no text in UTF-8"):
+        engine.register_table(pa.table([pa.array([1])], schema=schema), kind="range")
+
+
 def test_a_null_may_have_any_index(engine):
     indices = pa.Array.from_buffers(  # the second row is null
         pa.int32(), N, [pa.py_buffer(b"\x0d"), pa.py_buffer(np.array([0, 99, 0, 1], np.int32))]

@@ -21,7 +21,7 @@ from everquery.index.arrays import BY_KEY
 from everquery.index.gk_merge import BELOW_ONE
 from everquery.index.quantile_feed import COARSEST, COARSEST_WINDOW, FINEST, FeedName
 from everquery.index.quantile_index import label_of
-from everquery.index.window_summary import WindowSummaries
+from everquery.index.window_buckets import plan_buckets
 from everquery.queries import Quantile
 from everquery.queries.quantile import LONGEST_WINDOW, bad_window
 
@@ -31,6 +31,7 @@ QUANTILES = {
     "quantile.last": Column("int64", ("quantiles",), least=0, below=LONGEST_WINDOW + 1),
 }
 MOST_CODE = 1 << 40  # no cell is nearly as narrow
+MOST_ROOM, SPARSEST = 1 << 26, 64  # entries; and how many for one that is in use
 FEED = {
     "error": Column("float64", (1,), with_nan=True),
     "lanes": Column("int32", ("lanes",), least=0, below="all lanes", rising=True),
@@ -138,60 +139,68 @@ def _check_summaries(feed: Contents, error: float, _window: int) -> None:
     sizes, waits, seen = (feed[f"summary.{part}"] for part in ("sizes", "waits", "seen"))
     if int(sizes.sum()) + int(waits.sum()) != values.size:
         refuse("array 'summary.values' is not as long as its summaries")
-    end = np.cumsum(sizes + waits)
-    begin = end - sizes - waits
+    n = seen - waits
+    check_none(n < 0, "summary.waits", waits, "more than were seen")
+    held = sizes + waits
+    lane = np.repeat(np.arange(held.size), held)
+    place = np.arange(values.size) - (np.cumsum(held) - held)[lane]
+    ranked = place < sizes[lane]
+    # Tuples and what waits behind them are two runs of values.
+    together = (lane[1:] == lane[:-1]) & (ranked[1:] == ranked[:-1])
+    _check_rising(values, together, "summary.values")
     r_minus, r_plus = feed["summary.r_minus"], feed["summary.r_plus"]
-    for i in range(sizes.size):
-        tuples = slice(begin[i], begin[i] + sizes[i])
-        run = slice(begin[i] + sizes[i], end[i])
-        _check_tuples(
-            values[tuples], r_minus[tuples], r_plus[tuples], int(seen[i] - waits[i]), error
-        )
-        if (np.diff(values[run]) < 0).any():
-            refuse("array 'summary.values' is not in order where values wait")
+    for name, ranks in (("summary.r_minus", r_minus), ("summary.r_plus", r_plus)):
+        _check_rising(ranks, together & ranked[1:], name)
+        outside = ranked & ((ranks < 1) | (ranks > n[lane]))
+        check_none(outside, name, ranks, "no rank")
+    check_none(ranked & (r_minus > r_plus), "summary.r_minus", r_minus, "above the upper rank")
+    capacity = np.maximum(1, (2 * error * n * BELOW_ONE).astype(np.int64))
+    below = np.where(place > 0, np.concatenate([[0], r_minus[:-1]]), 0)
+    gaps = ranked & (r_plus - below > capacity[lane])
+    check_none(gaps, "summary.r_plus", r_plus, "too far above the tuple before")
+    last = np.concatenate([[0], r_minus])[np.where(sizes > 0, np.cumsum(held) - waits, 0)]
+    check_none(n + 1 - last > capacity, "summary.seen", seen, "too far above the last tuple")
 
 
-def _check_tuples(values: Array, r_minus: Array, r_plus: Array, n: int, error: float) -> None:
-    if n < 0 or (np.diff(values) < 0).any():
-        refuse("array 'summary.values' is not in order")
-    below = np.concatenate([[0], r_minus])
-    above = np.concatenate([r_plus, [n + 1]])
-    capacity = max(1, int(2 * error * n * BELOW_ONE))
-    in_order = (np.diff(r_minus) >= 0).all() and (np.diff(r_plus) >= 0).all()
-    inside = ((r_minus >= 1) & (r_minus <= r_plus) & (r_plus <= n)).all()
-    if not in_order or not inside or (above - below > capacity).any():
-        refuse(f"ranks of a summary of {n} rows can't be")
+def _check_rising(values: Array, neighbours: Array, name: str) -> None:
+    falls = neighbours & (values[1:] < values[:-1])
+    check_none(falls, name, values[1:], "less than the one before")
 
 
 def _check_windows(feed: Contents, error: float, window: int) -> None:
     """Raise if buckets do not have as many samples as they must, or samples are not in order."""
-    empty = WindowSummaries(error, window)
-    length, step = empty.plan
+    length, step = plan_buckets(error, window)
     whole = length == window
     values = feed["summary.values"] if feed.has("summary.values") else np.empty(0)
     feed.sizes["most values"] = values.size + 1
     feed.sizes["most seen"] = MOST if whole else 2**30 * length
     feed.sizes["buckets"] = 0 if whole else window // length + 2
     feed.check(WINDOW_SUMMARY)
+    _check_room(feed)
     sizes, seen = feed["summary.sizes"], feed["summary.seen"]
     held = np.minimum(seen, window) if whole else seen % length
     if int(sizes.sum()) != values.size or (whole and values.size):
         refuse("array 'summary.values' is not as long as its summaries")
     if sum(held.tolist()) != feed.sizes["rows"]:
         refuse("array 'summary.rows' is not as long as its summaries")
-    end = np.cumsum(sizes)
-    for i in range(0 if whole else sizes.size):
-        part = slice(end[i] - sizes[i], end[i])
-        if (np.diff(values[part]) < 0).any():
-            refuse("array 'summary.values' is not in order")
-        _check_buckets(feed["summary.buckets"][part], int(seen[i]), window, length, length // step)
-
-
-def _check_buckets(buckets: Array, seen: int, window: int, length: int, samples: int) -> None:
-    """Raise if a bucket that is still in the window has not so many samples."""
-    full, oldest = seen // length, max(0, seen - window) // length
-    check_none(buckets >= full, "summary.buckets", buckets, "not full yet")
-    numbers, counts = np.unique(buckets, return_counts=True)
-    present = numbers >= oldest
-    if numbers[present].size != full - oldest or (counts[present] != samples).any():
+    if whole:
+        return
+    lane = np.repeat(np.arange(sizes.size), sizes)
+    _check_rising(values, lane[1:] == lane[:-1], "summary.values")
+    full, oldest = seen // length, np.maximum(0, seen - window) // length
+    buckets = feed["summary.buckets"].astype(np.int64)
+    check_none(buckets >= full[lane], "summary.buckets", buckets, "not full yet")
+    # Each bucket that is still in the window has all of its samples.
+    codes, counts = np.unique(lane << 32 | buckets, return_counts=True)
+    present = codes & 0xFFFFFFFF >= oldest[codes >> 32]
+    found = np.bincount(codes[present] >> 32, minlength=sizes.size)
+    if (found != full - oldest).any() or (counts[present] != length // step).any():
         refuse("a window lacks samples, or has too many")
+
+
+def _check_room(feed: Contents) -> None:
+    """Raise if lanes are so sparse that the room for buckets would be out of all proportion."""
+    lowest = feed["summary.lowest"]
+    room = len(lowest) * (int(feed["lanes"][feed["summary"]].max()) + 1)
+    if room > MOST_ROOM and room > SPARSEST * lowest.size:
+        refuse(f"a few windows would need room for {room} buckets")

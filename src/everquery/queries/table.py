@@ -19,7 +19,7 @@ from everquery.queries.labels import Labels
 from everquery.queries.numbers import NONE, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, Query
-from everquery.soundness import plain, unsound
+from everquery.soundness import names_of, plain, unsound
 from everquery.stream import Stream
 
 Floats = npt.NDArray[np.float64]
@@ -159,7 +159,8 @@ def _columns(
         raise _fail(f"a table of queries is a pyarrow Table, not {type(table).__name__}")
     known = _known_columns(spec, stream)
     columns = {}
-    for name in table.schema.names:
+    names = names_of(table.schema)
+    for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -169,7 +170,7 @@ def _columns(
                 f"a table of {spec.kind} queries on stream {stream.name!r} has no column"
                 f" {name!r}{hint} (it may have {', '.join(known)})"
             )
-        if table.schema.names.count(name) > 1:
+        if names.count(name) > 1:
             raise _fail(f"column {name!r} occurs twice")
         columns[name] = _plain(table.column(name), name, table.num_rows)
     needed = ["id", *(number.name for number in spec.numbers if number.required)]

@@ -12,7 +12,7 @@ from everquery.columns import exact_floats, is_numeric
 from everquery.errors import InvalidBatchError
 from everquery.index.arrays import Array, Bytes, Floats, Int64s
 from everquery.index.weighed import HEAVIEST
-from everquery.soundness import is_text, plain, unsound
+from everquery.soundness import is_text, names_of, plain, unsound
 from everquery.stream import Stream
 
 # A column that sources add to a batch: a map from the name of a column to the text of a value that
@@ -202,8 +202,8 @@ def _columns(batch: pa.RecordBatch | pa.Table, stream: Stream) -> dict[str, pa.A
     columns = {}
     for name in stream.columns():
         if batch.schema.get_field_index(name) < 0:
-            found = batch.schema.names.count(name)
-            problem = "twice" if found else f"not at all; it has {', '.join(batch.schema.names)}"
+            names = names_of(batch.schema)
+            problem = "twice" if name in names else f"not at all; it has {', '.join(names)}"
             raise InvalidBatchError(
                 f"stream {stream.name!r} needs column {name!r}, and the batch has it {problem}."
                 " The batch is refused whole and nothing has changed"
