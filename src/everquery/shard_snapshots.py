@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from everquery.checks import check_snapshot
 from everquery.index.arrays import Array, Int32s
 from everquery.index.rows import Rows, Shape
 from everquery.shard import Shard
@@ -54,7 +55,8 @@ def shard_of(stream: Stream, snapshot: bytes, *, labelled: bool = False) -> tupl
         If the bytes are damaged, of another stream, or of a newer version.
     """
     header, arrays = unpack(snapshot)
-    check_stream(header["stream"], stream)
+    check_stream(header.get("stream"), stream)
+    check_snapshot(header, arrays, stream)
     shard = Shard(stream, labelled=labelled)
     shard.events = header["counts"]["events"]
     shard.notices = header["counts"]["notices"]

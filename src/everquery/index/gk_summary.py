@@ -258,6 +258,13 @@ class Summaries(RankedTuples):
         places = self._slices.places(self.sizes())
         for column, pool in zip(("values", "r_minus", "r_plus"), self._pool, strict=True):
             arrays[f"{name}.{column}"] = pool[places]
+        held = np.cumsum(self.sizes())
+        waiting = np.repeat(held - self._waits, self._waits)
+        waiting += np.arange(waiting.size) - np.repeat(
+            np.cumsum(self._waits) - self._waits, self._waits
+        )
+        for column in ("r_minus", "r_plus"):  # what waits has no rank yet
+            arrays[f"{name}.{column}"][waiting] = 0
         arrays[f"{name}.sizes"] = self._sizes.copy()
         arrays[f"{name}.waits"] = self._waits.copy()
         arrays[f"{name}.seen"] = self._seen.copy()

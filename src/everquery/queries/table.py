@@ -18,6 +18,7 @@ from everquery.queries.labels import bad_labels
 from everquery.queries.numbers import NONE, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, Query
+from everquery.soundness import names_of, plain, unsound
 from everquery.stream import Stream
 
 Floats = npt.NDArray[np.float64]
@@ -155,10 +156,10 @@ def _columns(
 ) -> dict[str, pa.Array]:
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         raise _fail(f"a table of queries is a pyarrow Table, not {type(table).__name__}")
-    _check_memory(table)
     known = _known_columns(spec, stream)
     columns = {}
-    for name in table.schema.names:
+    names = names_of(table.schema)
+    for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -168,14 +169,9 @@ def _columns(
                 f"a table of {spec.kind} queries on stream {stream.name!r} has no column"
                 f" {name!r}{hint} (it may have {', '.join(known)})"
             )
-        if table.schema.names.count(name) > 1:
+        if names.count(name) > 1:
             raise _fail(f"column {name!r} occurs twice")
-        column = table.column(name)
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        columns[name] = column
+        columns[name] = _plain(table.column(name), name, table.num_rows)
     needed = ["id", *(number.name for number in spec.numbers if number.required)]
     if not spec.boxed and len(stream.attributes) > 1:
         needed.append("attribute")
@@ -190,12 +186,21 @@ def _columns(
     return columns
 
 
-def _check_memory(table: pa.Table | pa.RecordBatch) -> None:
-    """Raise if a column is no valid Arrow data: text that is no UTF-8 would break every reader."""
+def _plain(column: pa.Array | pa.ChunkedArray, name: str, rows: int) -> pa.Array:
+    """Return a column as one array, without dictionary, that may be read."""
+    reason = unsound(column)
+    if len(column) != rows:
+        reason = f"it has {len(column)} rows, and the table {rows}"
+    if reason is not None:
+        raise _fail(f"column {name!r} is broken: {reason}")
     try:
-        table.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise _fail(f"the table is no valid Arrow data: {error}") from None
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        found = plain(column)
+        found.validate(full=True)  # texts must be UTF-8
+    except (pa.ArrowException, AttributeError) as error:
+        raise _fail(f"column {name!r} has type {column.type}, and can't be read: {error}") from None
+    return found
 
 
 def _known_columns(spec: type[Query], stream: Stream) -> list[str]:

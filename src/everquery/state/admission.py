@@ -234,6 +234,7 @@ class Admission:
         )
         for name in COLUMNS:
             arrays[f"held.{name}"] = getattr(self.held or self.no_events(), name)
+        arrays["held.seq"] = np.zeros_like(arrays["held.seq"])  # they get it when they are let out
 
     def load(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over what a snapshot held back."""

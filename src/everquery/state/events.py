@@ -12,6 +12,7 @@ from everquery.columns import exact_floats, is_numeric
 from everquery.errors import InvalidBatchError
 from everquery.index.arrays import Array, Bytes, Floats, Int64s
 from everquery.index.weighed import HEAVIEST
+from everquery.soundness import is_text, names_of, plain, unsound
 from everquery.stream import Stream
 
 # A column that sources add to a batch: a map from the name of a column to the text of a value that
@@ -50,6 +51,7 @@ REASONS = (
     UNREADABLE_ATTRIBUTE,
     UNREADABLE_WEIGHT,
 ) = range(len(REASONS))
+_UNREADABLE_TYPE = pa.map_(pa.string(), pa.string())
 _INTEGER = r"^\s*[+-]?\d+\s*$"
 
 
@@ -171,9 +173,11 @@ class _Faults:
 def _unread(batch: pa.RecordBatch | pa.Table) -> dict[str, tuple[Int64s, pa.Array]]:
     """Return which rows of which columns a source could not read, and their texts."""
     at = batch.schema.get_field_index(UNREADABLE)
-    if at < 0 or not pa.types.is_map(batch.schema.field(at).type):
+    if at < 0 or batch.schema.field(at).type != _UNREADABLE_TYPE:
         return {}
     column = batch.column(at)
+    if unsound(column) is not None:
+        return {}
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):
@@ -198,19 +202,34 @@ def _columns(batch: pa.RecordBatch | pa.Table, stream: Stream) -> dict[str, pa.A
     columns = {}
     for name in stream.columns():
         if batch.schema.get_field_index(name) < 0:
-            found = batch.schema.names.count(name)
-            problem = "twice" if found else f"not at all; it has {', '.join(batch.schema.names)}"
+            names = names_of(batch.schema)
+            problem = "twice" if name in names else f"not at all; it has {', '.join(names)}"
             raise InvalidBatchError(
                 f"stream {stream.name!r} needs column {name!r}, and the batch has it {problem}."
                 " The batch is refused whole and nothing has changed"
             )
-        column = batch.column(name)
-        if isinstance(column, pa.ChunkedArray):
-            column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-            if isinstance(column, pa.ChunkedArray):  # too large for one array of its type
-                raise InvalidBatchError(f"column {name!r} is larger than one Arrow array; split it")
-        columns[name] = column
+        columns[name] = _sound(batch.column(name), name, batch.num_rows)
     return columns
+
+
+def _sound(column: pa.Array | pa.ChunkedArray, name: str, rows: int) -> pa.Array:
+    """Return a column as one array that may be read."""
+    reason = unsound(column)
+    if len(column) != rows:
+        reason = f"it has {len(column)} rows, and the batch {rows}"
+    if reason is not None:
+        raise InvalidBatchError(
+            f"column {name!r} is broken: {reason}. The batch is refused whole and nothing has"
+            " changed"
+        )
+    if isinstance(column, pa.ChunkedArray):
+        try:
+            column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        except pa.ArrowException as error:
+            raise InvalidBatchError(f"column {name!r} can't be joined: {error}") from None
+        if isinstance(column, pa.ChunkedArray):  # too large for one array of its type
+            raise InvalidBatchError(f"column {name!r} is larger than one Arrow array; split it")
+    return column
 
 
 def _wrong_type(name: str, column: pa.Array, wanted: str) -> InvalidBatchError:
@@ -221,28 +240,40 @@ def _wrong_type(name: str, column: pa.Array, wanted: str) -> InvalidBatchError:
 
 
 def _key(column: pa.Array, name: str, faults: _Faults) -> pa.Array:
-    values = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_string_view(values):
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        column, values = column.cast(pa.string()), pa.string()
-    if pa.types.is_null(values):
-        column = column.cast(pa.string())
-    elif pa.types.is_integer(values):
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+    types = pa.types
+    values = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if types.is_string_view(values):
+        column, values = plain(column), pa.string()
+    if types.is_null(values):
+        column = pa.nulls(len(column), pa.string())
+    elif types.is_integer(values):
         try:
-            column = column.cast(pa.int64())
+            column = plain(column).cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise InvalidBatchError(f"column {name!r}: {error}; keys are 64-bit integers") from None
-    elif not (pa.types.is_string(values) or pa.types.is_large_string(values)):
+    elif not (types.is_string(values) or types.is_large_string(values)):
         raise _wrong_type(name, column, "strings or integers")
-    # A dictionary may hold nulls as values too; `is_valid` of the indices does not see them.
-    if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
-        column = column.dictionary_decode()
+    elif types.is_dictionary(column.type) and column.dictionary.null_count:
+        # A dictionary may hold nulls as values too; `is_valid` of the indices does not see them.
+        column = plain(column)
+    if not types.is_integer(values):
+        column = _texts(column, name)
     faults.note_unread(name, UNREADABLE_KEY)
     if column.null_count:
         faults.note(np.asarray(column.is_null()), NULL_KEY)
+    return column
+
+
+def _texts(column: pa.Array, name: str) -> pa.Array:
+    """Return keys that are strings with each distinct one once; raise if one is no UTF-8."""
+    if not pa.types.is_dictionary(column.type):
+        # Arrow finds a batch's distinct keys twice as fast as our own table would.
+        column = column.dictionary_encode()
+    if not is_text(column.dictionary):
+        raise InvalidBatchError(
+            f"column {name!r} has a key that is no text in UTF-8. The batch is refused whole and"
+            " nothing has changed"
+        )
     return column
 
 
@@ -271,8 +302,7 @@ def _time(column: pa.Array, name: str, faults: _Faults) -> tuple[Array, pa.DataT
 
 
 def _attribute(column: pa.Array, name: str, faults: _Faults) -> Floats:
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = plain(column)
     if not is_numeric(column.type):
         raise _wrong_type(name, column, "numbers")
     faults.note_unread(name, UNREADABLE_ATTRIBUTE, number=INEXACT_ATTRIBUTE)
@@ -288,6 +318,7 @@ def _attribute(column: pa.Array, name: str, faults: _Faults) -> Floats:
 
 
 def _weight(column: pa.Array, stream: Stream, faults: _Faults) -> Int64s:
+    column = plain(column)
     kind = column.type
     if not is_numeric(kind):
         raise _wrong_type(str(stream.weight), column, "integers")

@@ -63,6 +63,9 @@ class Entries(NamedTuple):
 TIMES = ("soonest", "deadline", "closes")
 VALUES = ("crossing_values", "last_values")
 PLACES = ("crossed_at", "opened_at")
+_OF_CROSSING = ("deadline", "crossing_seq", "crossing_values")
+_OF_WINDOW = ("closes", "held")
+_OF_LAST = ("last", "last_seq", "last_values", "last_total")
 
 
 def end_of_time(dtype: Any) -> Any:  # noqa: ANN401 - a NumPy type, and a number of it
@@ -212,6 +215,13 @@ class PairTable:
         for name, column in self.entries._asdict().items():
             if name not in PLACES:
                 arrays[f"pairs.{name}"] = column[..., used]
+        for chosen, names in (
+            (arrays["pairs.crossing"] == NOTHING, _OF_CROSSING),
+            (arrays["pairs.open"] == 0, _OF_WINDOW),
+            (arrays["pairs.open"] * arrays["pairs.held"] == 0, _OF_LAST),
+        ):
+            for name in names:  # what is left of something that is over
+                arrays[f"pairs.{name}"][..., chosen] = 0
         slots = np.searchsorted(kept, pairs[used] & SLOT_MASK)
         arrays["pairs.pair"] = pairs[used] & ~SLOT_MASK | slots
 

@@ -20,6 +20,9 @@ FORMAT = "everquery-snapshot"
 VERSION = 3  # 3: where time began
 _ARRAYS = "arrays"
 _DIGEST_BYTES = 16
+_DTYPES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
+_MOST_AXES = 2
+_MOST_PLACES = 2**40
 
 
 def stream_header(stream: Stream) -> dict[str, Any]:
@@ -31,8 +34,10 @@ def stream_header(stream: Stream) -> dict[str, Any]:
     return {name: list(value) if name == "attributes" else value for name, value in values.items()}
 
 
-def check_stream(header: dict[str, Any], stream: Stream) -> None:
+def check_stream(header: object, stream: Stream) -> None:
     """Raise if a snapshot is of another stream than this one."""
+    if not isinstance(header, dict):
+        raise _damaged("it does not say of which stream it is")
     said = differences(header, stream)
     if said:
         raise SnapshotError(
@@ -71,26 +76,73 @@ def unpack(snapshot: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     SnapshotError
         If the bytes are no snapshot, are damaged, or were written by a newer version.
     """
-    digest, content = snapshot[:_DIGEST_BYTES], snapshot[_DIGEST_BYTES:]
+    if not isinstance(snapshot, (bytes, bytearray, memoryview)):
+        raise SnapshotError(
+            f"a snapshot is bytes, not {type(snapshot).__name__}; give what Engine.snapshot"
+            " returned. The engine is as it was"
+        )
+    whole = bytes(snapshot)
+    digest, content = whole[:_DIGEST_BYTES], whole[_DIGEST_BYTES:]
     if digest != _digest(content):
         raise SnapshotError(
             "these bytes are no everquery snapshot, or a damaged one (their checksum is wrong);"
             " restore from another one. The engine is as it was"
         )
     size = int.from_bytes(content[:8], "little")
-    header: dict[str, Any] = json.loads(content[8 : 8 + size])
-    if header.get("format") != FORMAT:
-        raise SnapshotError("these bytes are no everquery snapshot. The engine is as it was")
-    if header["version"] > VERSION:
-        raise SnapshotError(
-            f"the snapshot has version {header['version']}, and this everquery reads up to"
-            f" {VERSION}; upgrade everquery to restore it. The engine is as it was"
-        )
+    header = _read_header(content[8 : 8 + size])
     arrays: dict[str, Array] = {}
     at = 8 + size
-    for name, kind, shape in header.pop(_ARRAYS):
-        count = math.prod(shape)
-        flat = np.frombuffer(content, np.dtype(kind), count, at)
+    listed = header.pop(_ARRAYS, None)
+    for entry in listed if isinstance(listed, list) else [None]:
+        name, dtype, shape = _read_entry(entry)
+        end = at + math.prod(shape) * dtype.itemsize
+        if name in arrays or end > len(content):
+            raise _damaged(f"array {name!r} is there twice, or longer than the snapshot")
+        flat = np.frombuffer(content[at:end], dtype)
         arrays[name] = flat.reshape(shape).copy()  # one's own, to be written to
-        at += flat.nbytes
+        at = end
+    if at != len(content):
+        raise _damaged(f"it has {len(content) - at} bytes that belong to no array")
     return header, arrays
+
+
+def _read_header(text: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _damaged("its header can't be read") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise SnapshotError("these bytes are no everquery snapshot. The engine is as it was")
+    version = header.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise _damaged(f"its version is {str(version)[:80]!r}")
+    if version > VERSION:
+        raise SnapshotError(
+            f"the snapshot has version {version}, and this everquery reads up to"
+            f" {VERSION}; upgrade everquery to restore it. The engine is as it was"
+        )
+    return header
+
+
+def _read_entry(entry: object) -> tuple[str, np.dtype[Any], tuple[int, ...]]:
+    """Return name, type and shape of an array, as the header lists them."""
+    if isinstance(entry, list) and len(entry) == 3:
+        name, kind, shape = entry
+        if isinstance(name, str) and kind in _DTYPES and _is_shape(shape):
+            return name, np.dtype(kind), tuple(shape)
+    raise _damaged(f"{repr(entry)[:80]} is no array")
+
+
+def _is_shape(shape: object) -> bool:
+    return (
+        isinstance(shape, list)
+        and 0 < len(shape) <= _MOST_AXES
+        and all(type(size) is int and 0 <= size <= _MOST_PLACES for size in shape)
+    )
+
+
+def _damaged(reason: str) -> SnapshotError:
+    return SnapshotError(
+        f"the snapshot is damaged or forged: {reason}; restore from another one. The engine is as"
+        " it was"
+    )
