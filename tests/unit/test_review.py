@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
+from everquery import shard
 from everquery.index import layers
 from everquery.state.names import encode
 
@@ -49,7 +50,7 @@ def test_a_bad_query_never_costs_a_good_one(engine):
 def test_queries_that_wait_survive_a_failure(engine, monkeypatch):
     engine.register(eq.Border("good", {"x": (0, 2)}))
     with monkeypatch.context() as patch:
-        patch.setattr(engine._shard.catalog, "add", lambda ids: 1 / 0)
+        patch.setattr(shard, "blocks_of_queries", lambda queries, stream: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             engine.process(batch(k=["a"], x=[1.0]))
     assert engine.process(batch(k=["a"], x=[1.0]))["query_id"].to_pylist() == ["good"]
