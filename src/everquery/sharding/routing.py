@@ -14,7 +14,7 @@ from everquery.index.jit import kernel
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks
-from everquery.registry.codec import encode_change
+from everquery.registry.codec import encode_change, names_in
 from everquery.registry.rows import LogRow, change_of
 from everquery.state.hashing import KEY_BYTES, key_of_bytes, siphash
 from everquery.state.keys import family_of_key, type_of_key
@@ -103,7 +103,7 @@ def _cut_row(
 ) -> Iterator[LogRow]:
     pieces = -(-len(row.payload) // most_bytes)
     change = change_of(row, stream, kinds) if pieces > 1 else None
-    named = 0 if change is None else _size(change)
+    named = 0 if change is None else names_in(change)
     if change is None or named == 1:
         yield row
         return
@@ -111,17 +111,6 @@ def _cut_row(
     for operation, _, payload in encode_change(change, stream, queries=-(-named // pieces)):
         part = replace(row, operation=operation, payload=payload)
         yield from _cut_row(part, stream, kinds, most_bytes)  # queries are not all as large
-
-
-def _size(change: Change) -> int:
-    """Return how many queries a change names."""
-    match change:
-        case Register():
-            return len(change.queries)
-        case RegisterBlocks():
-            return sum(len(block) for block in change.blocks)
-        case _:
-            return len(change.ids)
 
 
 def _part(
