@@ -176,7 +176,8 @@ def histories(
 ) -> History:
     """Return histories in which queries come, go, pause and resume while events flow.
 
-    With `steps`, time also advances without events, held events are let out, and keys expire.
+    With `steps`, time also advances without events, held events are let out, and keys expire. In
+    order, no event is older than an earlier one, or than time was said to be.
     """
     stream = draw(streams())
     rows = draw(events(stream, in_order=in_order))
@@ -188,7 +189,18 @@ def histories(
     for position in sorted(history.changes):
         for _ in range(draw(st.integers(1, 4))):
             history.changes[position].append(draw(_change(live, kinds, stream, steps)))
+    if in_order and stream.time:
+        _follow_advances(history)
     return history
+
+
+def _follow_advances(history: History) -> None:
+    """Let no event be older than what time was said to be before it."""
+    said = 0
+    for position, event in enumerate(history.events):
+        for what, argument in history.changes.get(position, []):
+            said = max(said, argument) if what == "advance" else said
+        event["t"] = max(event["t"], said)
 
 
 @st.composite
