@@ -2,7 +2,7 @@
 
 Arrow does not look when arrays are made of buffers or come from another library, and reads beyond
 a buffer where an offset or an index says so. What files hold is validated as it is read; this is
-for what a program hands over, and looks only at what can lead outside: 20 microseconds a column of
+for what a program hands over, and looks only at what can lead outside: 50 microseconds a column of
 100,000 rows.
 """
 
@@ -35,7 +35,8 @@ def _unsound(column: pa.Array) -> str | None:
     kind, types = column.type, pa.types
     if types.is_dictionary(kind):
         column.validate()
-        return _unsound(column.indices) or _unsound(column.dictionary) or _stray_index(column)
+        indices, values = column.indices, column.dictionary
+        return _wrong_count(indices) or _unsound(values) or _stray_index(indices, len(values))
     text = types.is_string(kind) or types.is_large_string(kind)
     flat = text or types.is_primitive(kind)
     column.validate(full=not flat)
@@ -55,17 +56,16 @@ def _wrong_count(column: pa.Array) -> str | None:
     return f"it says that {column.null_count} values are null, and {counted} are"
 
 
-def _stray_index(column: pa.DictionaryArray) -> str | None:
-    indices = column.indices
+def _stray_index(indices: pa.Array, size: int) -> str | None:
     if indices.null_count:
         indices = indices.drop_null()
     if not len(indices):
         return None
-    places, size = np.asarray(indices), len(column.dictionary)
-    least, most = int(places.min()), int(places.max())
-    if least >= 0 and most < size:
+    places = np.asarray(indices)
+    # Without its sign a negative index is larger than all others: one pass, not two.
+    if int(places.view(f"u{places.itemsize}").max()) < size:
         return None
-    stray = least if least < 0 else most
+    stray = min(int(places.min()), 0) or int(places.max())
     return f"index {stray} is not in its dictionary, which has {size} values"
 
 
