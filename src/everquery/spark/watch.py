@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
@@ -201,12 +200,12 @@ def _place_in_files(df: DataFrame, file_order: str) -> dict[str, Column]:
     Within it, rows come in order: their numbers need not be asked for, which takes Spark longer
     than all of this.
     """
-    if "_metadata" in df.columns:  # one of the user's own
+    # Not by trying: Spark would write the error that it is not there to standard error.
+    hidden = df._jdf.queryExecution().analyzed().metadataOutput()
+    names = [hidden.apply(i).name() for i in range(hidden.size())]
+    if "_metadata" in df.columns or "_metadata" not in names:
         return {}
-    try:
-        kind = df.select("_metadata").schema["_metadata"].dataType
-    except AnalysisException:
-        return {}
+    kind = df.select("_metadata").schema["_metadata"].dataType
     wanted = ("file_modification_time", "file_path", "file_block_start")
     if not isinstance(kind, StructType) or not set(wanted) <= set(kind.names):
         return {}
