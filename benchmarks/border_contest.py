@@ -9,11 +9,11 @@ import numpy as np
 
 from benchmarks.diff_rmq import DiffRMQ, Grouping, NclsStabber, OurStabber
 from benchmarks.harness import Scale, Stopwatch, check_count, check_equal
+from benchmarks.papers.virtual_constructs import ContainmentIntervals
 from benchmarks.workloads import PRICES, Feed, border_bounds, content_wide
-from everquery.index.arrays import Floats, Int32s, Int64s
-from everquery.index.region_segments import RegionSegments
+from everquery.core.arrays import Floats, Int32s, Int64s
 from everquery.index.rows import Grouped, Rows, Step
-from everquery.index.virtual_constructs import ContainmentIntervals
+from everquery.kinds.border.region_segments import RegionSegments
 
 OURS = "everquery"
 TWICE = "DiffRMQ, own range index"

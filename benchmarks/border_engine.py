@@ -16,8 +16,8 @@ from benchmarks.diff_rmq import Grouping
 from benchmarks.findings import Findings, Table
 from benchmarks.harness import ROOT, Scale, Stopwatch, Timing, check_count
 from benchmarks.markets import STREAM, Market
-from everquery.index.region_segments import RegionSegments
 from everquery.index.rows import Grouped, Rows, Shape, Step
+from everquery.kinds.border.region_segments import RegionSegments
 
 NAME = "border_engine"
 

@@ -7,11 +7,7 @@ from functools import partial
 
 from benchmarks.findings import Curves, Figure, Findings, Panel, ratio_sentence
 from benchmarks.harness import Scale
-from benchmarks.peers import IntervalTrees, Ncls, OurIntervals, PaperConstruct
-from benchmarks.stabbing import Builder, stab
-from benchmarks.workloads import Intervals
-from everquery.index.cei import count_pieces
-from everquery.index.virtual_constructs import (
+from benchmarks.papers.virtual_constructs import (
     ContainmentIntervals,
     LogarithmicIntervals,
     UnitIntervals,
@@ -19,6 +15,10 @@ from everquery.index.virtual_constructs import (
     mean_pieces_bounds_cei,
     mean_pieces_bounds_lci,
 )
+from benchmarks.peers import IntervalTrees, Ncls, OurIntervals, PaperConstruct
+from benchmarks.stabbing import Builder, stab
+from benchmarks.workloads import Intervals
+from everquery.index.cei import count_pieces
 
 NAME = "cei_figures"
 OURS = "everquery"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import everquery as eq
 from benchmarks.findings import Findings, Table
 from benchmarks.harness import Scale, Stopwatch
-from everquery.index.arrays import Floats
+from everquery.core.arrays import Floats
 
 NAME = "data_shapes"
 ALIKE = 1.25  # notices that differ by less are left as they are

@@ -14,9 +14,9 @@ import numpy as np
 from ncls import NCLS
 
 from benchmarks.peers import whole_step
-from everquery.index.arrays import Array, Floats, Int32s, Int64s, grow
+from everquery.core.arrays import Array, Floats, Int32s, Int64s, grow
+from everquery.core.jit import kernel
 from everquery.index.cei import CeiSegment
-from everquery.index.jit import kernel
 from everquery.index.rows import PLACE_SHIFT, SLOT_SHIFT, Rows
 from everquery.state.admission import count_keys, group_rows
 

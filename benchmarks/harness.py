@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from everquery.index.arrays import Array
+from everquery.core.arrays import Array
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20_240_607

@@ -13,7 +13,7 @@ import pyarrow as pa
 import everquery as eq
 from benchmarks.harness import Scale
 from benchmarks.workloads import Feed, border_bounds, event_batch, query_table, symbols
-from everquery.index.arrays import Floats, Int32s
+from everquery.core.arrays import Floats, Int32s
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
 WIDTH = 0.001

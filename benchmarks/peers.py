@@ -20,15 +20,15 @@ from intervaltree import IntervalTree
 from ncls import NCLS
 from superintervals.intervalmap import IntervalMap
 
-from benchmarks.workloads import Intervals
-from everquery.index.arrays import Bytes, Floats, Int64s
-from everquery.index.cei import CeiSegment
-from everquery.index.rows import Grouped, Matches, Step
-from everquery.index.virtual_constructs import (
+from benchmarks.papers.virtual_constructs import (
     ContainmentIntervals,
     LogarithmicIntervals,
     UnitIntervals,
 )
+from benchmarks.workloads import Intervals
+from everquery.core.arrays import Bytes, Floats, Int64s
+from everquery.index.cei import CeiSegment
+from everquery.index.rows import Grouped, Matches, Step
 
 Lists = tuple[Int64s, Int64s]  # matches of each value, and all their query numbers
 

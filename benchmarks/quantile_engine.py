@@ -11,13 +11,14 @@ import pyarrow as pa
 import everquery as eq
 from benchmarks.findings import Findings, Table
 from benchmarks.harness import Scale
+from benchmarks.papers.rank_intervals import group_intervals, rank_intervals
 from benchmarks.quantile_play import ONE_KEY, pieces
 from benchmarks.quantile_work import FINE, STREAMS, stream
-from everquery.index.arrays import LIVE, Floats
-from everquery.index.gk_summary import Summaries
-from everquery.index.quantile_feed import Feed, FeedName
-from everquery.index.rank_cells import codes_of
-from everquery.index.rank_intervals import group_intervals, rank_intervals
+from everquery.core.arrays import Floats
+from everquery.index.flags import LIVE
+from everquery.kinds.quantile.feed import Feed, FeedName
+from everquery.kinds.quantile.gk_summary import Summaries
+from everquery.kinds.quantile.rank_cells import codes_of
 
 NAME = "quantile_engine"
 ERROR = FINE[0] / 2  # what our summaries err, for the finest of these queries

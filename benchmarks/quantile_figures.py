@@ -39,7 +39,7 @@ from benchmarks.quantile_work import (
     uncontained,
 )
 from benchmarks.threshold_figures import ratios
-from everquery.index.arrays import Floats
+from everquery.core.arrays import Floats
 
 NAME = "quantile_figures"
 CASU, CSU, SU, EAGER = "CASU", "CSU", "SU", "eager"

@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.findings import Curves, Figure, Findings, Panel
 from benchmarks.harness import Scale, Timing, race
+from benchmarks.papers.quantile_clusters import Clusters
+from benchmarks.papers.rank_intervals import Grouping, Method, group_intervals
 from benchmarks.quantile_work import Queries, draw_queries
-from everquery.index.quantile_clusters import Clusters
-from everquery.index.rank_intervals import Grouping, Method, group_intervals
 
 OURS = "everquery"
 SORT = "np.argsort"

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.index.arrays import Floats, Int32s, Int64s
-from everquery.index.gk_merge import band_of, capacity
-from everquery.index.jit import kernel, part
+from everquery.core.arrays import Floats, Int32s, Int64s
+from everquery.core.jit import kernel, part
+from everquery.kinds.quantile.gk_merge import band_of, capacity
 
 NONE = -1
 FIRST, LAST, SIZE, FREE, SEEN = range(5)  # places in `Summary.state`

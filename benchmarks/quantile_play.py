@@ -10,6 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from benchmarks.harness import UnequalResultsError
+from benchmarks.papers.cluster_tree import ClusterTree, with_room
+from benchmarks.papers.quantile_clusters import Clusters
 from benchmarks.quantile_paper import (
     ANSWERED,
     COUNTS,
@@ -35,10 +37,8 @@ from benchmarks.quantile_triggers import (
     set_triggers,
 )
 from benchmarks.quantile_work import Queries
-from everquery.index.arrays import Array, Floats, Int32s, Int64s
-from everquery.index.cluster_tree import ClusterTree, with_room
-from everquery.index.gk_summary import Summaries
-from everquery.index.quantile_clusters import Clusters
+from everquery.core.arrays import Array, Floats, Int32s, Int64s
+from everquery.kinds.quantile.gk_summary import Summaries
 
 POINTS = (0.0002, 0.002, 0.02, 0.1, 0.25, 0.5, 0.75, 0.99)  # of a stream, where it is sampled
 BUDGET_S = 0.12  # for a sample

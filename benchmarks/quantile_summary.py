@@ -15,9 +15,9 @@ from benchmarks.findings import Findings, Table
 from benchmarks.harness import Scale, UnequalResultsError, race
 from benchmarks.quantile_play import ONE_KEY, pieces
 from benchmarks.quantile_work import EPSILON, STREAMS, stream
-from everquery.index.arrays import Floats
-from everquery.index.gk_summary import Summaries
-from everquery.index.window_summary import WindowSummaries
+from everquery.core.arrays import Floats
+from everquery.kinds.quantile.gk_summary import Summaries
+from everquery.kinds.quantile.window_summary import WindowSummaries
 
 NAME = "quantile_summary"
 Ours = Summaries | WindowSummaries

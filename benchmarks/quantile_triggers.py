@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.papers.cluster_tree import CHANGED, ClusterTree
+from benchmarks.papers.online_clusters import place_query, take_query
 from benchmarks.quantile_paper import (
     COUNTS,
     FIRED,
@@ -25,10 +27,8 @@ from benchmarks.quantile_paper import (
     let_go,
     note_answer,
 )
-from everquery.index.arrays import Array, Floats, Int32s, Int64s
-from everquery.index.cluster_tree import CHANGED, ClusterTree
-from everquery.index.jit import kernel, part
-from everquery.index.online_clusters import place_query, take_query
+from everquery.core.arrays import Array, Floats, Int32s, Int64s
+from everquery.core.jit import kernel, part
 
 
 class Triggers(NamedTuple):

@@ -12,9 +12,9 @@ from benchmarks.harness import Scale
 from benchmarks.quantile_grouping import OURS, grouped
 from benchmarks.quantile_play import ONE_KEY, pieces
 from benchmarks.quantile_work import EPSILON, STREAMS, Queries, draw_queries, stream
-from everquery.index.arrays import Floats
-from everquery.index.gk_merge import pick_tuples
-from everquery.index.window_summary import WindowSummaries
+from everquery.core.arrays import Floats
+from everquery.kinds.quantile.gk_merge import pick_tuples
+from everquery.kinds.quantile.window_summary import WindowSummaries
 
 
 @dataclass

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everquery.index.arrays import Array, Floats, Int64s
-from everquery.index.rank_intervals import rank_intervals
+from benchmarks.papers.rank_intervals import rank_intervals
+from everquery.core.arrays import Array, Floats, Int64s
 
 EPSILON = 0.005  # of a summary
 BLOCK = 20_000  # elements of semisort that are in no order

@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.findings import Curves, Figure, Findings, Panel, Table
 from benchmarks.harness import Scale, check_count, check_equal, race
 from benchmarks.peers import rtree_of, whole_step
+from everquery.core.arrays import Floats, Int64s
 from everquery.index.access_paths import BoxSegment
-from everquery.index.arrays import Floats, Int64s
 from everquery.index.cei import CeiSegment
 from everquery.index.rows import NO_KEY, Rows, Shape, Step
 from everquery.index.tiles import TileSegment, Tiling

@@ -8,11 +8,11 @@ import pyarrow as pa
 import everquery as eq
 from benchmarks.findings import Findings, Table
 from benchmarks.harness import Scale, Stopwatch, check_count
+from benchmarks.papers.virtual_constructs import storage_bytes
 from benchmarks.peers import IntervalTrees, Ncls, OurIntervals, RTrees, SuperIntervals
 from benchmarks.stabbing import Builder, stab
 from benchmarks.workloads import Intervals, query_table
 from everquery.index.cei import count_pieces
-from everquery.index.virtual_constructs import storage_bytes
 
 NAME = "range_peers"
 W = 200

@@ -21,11 +21,11 @@ from benchmarks.findings import Findings, Table
 from benchmarks.harness import ROOT, Scale, Stopwatch, Timing, check_count
 from benchmarks.markets import STREAM, Market
 from everquery.cli.sql_session import SqlSession
+from everquery.core.names import repeated
 from everquery.engine import open_registry
 from everquery.queries.changes import RegisterBlocks
 from everquery.queries.sql import print_query, read_sql
 from everquery.queries.table import check_table
-from everquery.state.names import repeated
 
 NAME = "registry"
 RATE = 10_000  # registrations and statements a second that are asked

@@ -12,7 +12,7 @@ from benchmarks.findings import Findings, Table
 from benchmarks.harness import Scale, Stopwatch, check_count
 from benchmarks.threshold_work import DOMAIN, Boxes, Setting, draw_elements
 from benchmarks.workloads import query_table, symbols
-from everquery.index.arrays import Int64s
+from everquery.core.arrays import Int64s
 
 STREAM = eq.Stream("trades", key="symbol", attributes=["price"], weight="shares")
 WARM = 2  # batches before the timing

@@ -14,9 +14,10 @@ from ncls import NCLS
 
 from benchmarks.peers import rtree_of
 from benchmarks.threshold_work import Boxes, rows_of, step_of
+from everquery.core.arrays import Array, Floats, Int64s, grow
+from everquery.core.jit import kernel
 from everquery.index.access_paths import BoxSegment
-from everquery.index.arrays import LIVE, Array, Floats, Int64s, grow
-from everquery.index.jit import kernel
+from everquery.index.flags import LIVE
 from everquery.index.weighed import NEVER
 
 MATCHES_AT_ONCE = 4_000_000  # that are listed before they are counted

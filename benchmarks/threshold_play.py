@@ -12,7 +12,7 @@ from benchmarks.harness import Stopwatch, check_equal
 from benchmarks.threshold_peers import Contestant, Fires
 from benchmarks.threshold_ways import Ours
 from benchmarks.threshold_work import DOMAIN, WEIGHT, Boxes, Moment, Setting, Stream
-from everquery.index.arrays import Floats, Int64s
+from everquery.core.arrays import Floats, Int64s
 
 Kind = type[Contestant]
 FEWEST, MOST = 16, 300  # elements of a sample

@@ -8,12 +8,13 @@ import numpy as np
 
 from benchmarks.threshold_peers import Contestant, Fires, Listed
 from benchmarks.threshold_work import Boxes, rows_of, step_of
-from everquery.index.arrays import LIVE, Floats, Int32s, Int64s, grow
-from everquery.index.distributed_tracking import Tracking
-from everquery.index.endpoint_tree import EndpointTrees, leaf_of
-from everquery.index.jit import kernel
+from everquery.core.arrays import Floats, Int32s, Int64s, grow
+from everquery.core.jit import kernel
+from everquery.index.flags import LIVE
 from everquery.index.rows import PLACE_SHIFT, SLOT_MASK, SLOT_SHIFT, Crossings
-from everquery.index.threshold_index import ThresholdIndex
+from everquery.kinds.threshold.distributed_tracking import Tracking
+from everquery.kinds.threshold.endpoint_tree import EndpointTrees, leaf_of
+from everquery.kinds.threshold.index import ThresholdIndex
 
 DEEPEST = 64  # of the stack of an interval tree's search
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.index.arrays import Bytes, Floats, Int64s
+from everquery.core.arrays import Bytes, Floats, Int64s
 from everquery.index.rows import NO_KEY, Grouped, Rows, Shape, Step
 
 DOMAIN = 100_000

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import check_equal
-from everquery.index.arrays import Floats, Int32s, Int64s
+from everquery.core.arrays import Floats, Int32s, Int64s
 from everquery.index.rows import NO_KEY, Rows, Shape
 
 PRICES = 1_000_000  # the domain of bmq-index

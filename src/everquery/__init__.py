@@ -7,6 +7,7 @@
 """
 
 from everquery.engine import Engine, open_engine
+from everquery.engine.results import Answer, Explanation, Registered
 from everquery.errors import (
     DuplicateQueryError,
     EverqueryError,
@@ -25,7 +26,6 @@ from everquery.errors import (
 from everquery.queries import Border, Box, Interval, Quantile, Query, Range, Threshold
 from everquery.queries.sql import InvalidSqlError
 from everquery.registry import Registry
-from everquery.results import Answer, Explanation, Registered
 from everquery.stream import Stream
 
 open = open_engine  # noqa: A001 - `eq.open(url)` reads well, and nobody imports * from here

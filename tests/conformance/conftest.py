@@ -8,8 +8,8 @@ import pytest
 from hypothesis import Phase, settings
 
 import everquery as eq
-from everquery.index import threshold_segment
 from everquery.kinds import KINDS
+from everquery.kinds.threshold import segment as threshold_segment
 from everquery.sharding import durable
 from tests.conformance.sharded import ShardedRunner
 

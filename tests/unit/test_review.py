@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery import shard
+from everquery.core.names import encode
 from everquery.index import layers
-from everquery.state.names import encode
+from everquery.shard import shard
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 

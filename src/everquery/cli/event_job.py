@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from everquery.ahead import ahead
 from everquery.cli.numbers import rate
 from everquery.cli.options import has_integer_keys, has_text_keys
 from everquery.cli.output import counted
 from everquery.cli.refusals import InputRows, as_records, refusal_lines
 from everquery.cli.this_process import Clock
+from everquery.core.ahead import ahead
 from everquery.engine import Engine
 from everquery.errors import InvalidBatchError
 from everquery.sources.files import EventFile, EventPipe, Piece

@@ -23,7 +23,7 @@ from everquery.cli.qq_picture import SUFFIXES, Labels, Panel, draw, expect_matpl
 from everquery.cli.this_process import clock_since_start, interruptible
 from everquery.engine import Engine
 from everquery.errors import InvalidQueryError, UnwritableFileError
-from everquery.index.quantile_feed import FINEST
+from everquery.kinds.quantile.feed import FINEST
 from everquery.queries.spec import Key
 from everquery.stream import Stream
 

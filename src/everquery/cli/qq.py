@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.engine import Engine
+from everquery.engine.results import Answer
 from everquery.queries import Quantile
 from everquery.queries.spec import Key
-from everquery.results import Answer
 
 DIGITS = 12  # of ranks: 0.015, not 0.015000000000000001
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from everquery.core.arrays import Floats
 from everquery.errors import InvalidQueryError, PlotMissingError, UnwritableFileError
-from everquery.index.arrays import Floats
 from everquery.sinks.lines import shown
 
 SUFFIXES = (".png", ".svg", ".pdf")

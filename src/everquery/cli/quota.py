@@ -8,7 +8,7 @@ import typer
 
 from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_engine
 from everquery.cli.output import counted, print_json, print_table
-from everquery.statements import show_quotas
+from everquery.engine.statements import show_quotas
 
 app = typer.Typer(help="How many live queries owners may have.", no_args_is_help=True)
 

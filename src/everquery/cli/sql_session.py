@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from everquery.engine import Engine
+from everquery.engine.statements import execute
 from everquery.queries.sql import CreateQuery, CreateStream, ShowStreams, Statement, read_sql
 from everquery.queries.sql import print_stream as stream_as_sql
 from everquery.registry import Registry
-from everquery.statements import execute
 
 
 class SqlSession:

@@ -11,9 +11,9 @@ import typer
 
 from everquery.cli.demo_job import DemoJob, Plan
 from everquery.cli.this_process import clock_since_start
+from everquery.core import kernel_cache
 from everquery.engine import Engine
 from everquery.errors import UnwritableFileError
-from everquery.index import kernel_cache
 from everquery.queries import Quantile, Query, Range, Threshold
 from everquery.sharding.warm_up import warm_up as compile_loops
 from everquery.sources.market import market_stream

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everquery.index.arrays import Floats, Int32s, Int64s
+from everquery.core.arrays import Floats, Int32s, Int64s
 from everquery.index.cei import CeiSegment, rank_ends
 from everquery.index.rows import Rows, joined
 from everquery.index.tiles import TileSegment, Tiling

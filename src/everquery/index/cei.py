@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everquery.index.arrays import LIVE, LIVE_MASK, Bytes, Floats, Int32s, Int64s, grow, total_bytes
-from everquery.index.jit import kernel
+from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, grow, total_bytes
+from everquery.core.jit import kernel
+from everquery.index.flags import LIVE, LIVE_MASK
 from everquery.index.rows import Rows, Step
 
 # Pieces a query may cost on average before the largest interval is doubled. A piece is 4 bytes; on

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from everquery.index.arrays import Array, Bytes, Floats, Int32s
+from everquery.core.arrays import Array, Bytes, Floats, Int32s
 from everquery.index.layers import Layers
 from everquery.index.rows import Crossings, Matches, Outcome, Rows, Step
 

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from everquery.index.arrays import Bytes, Int32s
+from everquery.core.arrays import Bytes, Int32s
 from everquery.index.rows import Rows, Shape, joined
 
 RATIO = 8

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s
+from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s
 
 NO_KEY = np.int32(-1)
 

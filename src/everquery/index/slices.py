@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.index.arrays import Array, Int64s, resized, total_bytes
-from everquery.index.jit import kernel, part
+from everquery.core.arrays import Array, Int64s, resized, total_bytes
+from everquery.core.jit import kernel, part
 
 LEAST_ROOM = 4
 ENDLESS = 1 << 62  # room without limit

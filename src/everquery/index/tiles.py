@@ -12,18 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everquery.index.arrays import (
-    LIVE,
-    LIVE_MASK,
-    Bytes,
-    Floats,
-    Int32s,
-    Int64s,
-    grow,
-    total_bytes,
-)
+from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, grow, total_bytes
+from everquery.core.jit import kernel
 from everquery.index.cei import BLOCK, bucket_of, fill_buckets, plan_grid, rank_in_bucket
-from everquery.index.jit import kernel
+from everquery.index.flags import LIVE, LIVE_MASK
 from everquery.index.rows import Rows, Step
 
 LAYER_BITS = 2  # a layer joins 2**LAYER_BITS columns of the layer below

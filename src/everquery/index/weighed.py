@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.index.arrays import Bytes, Floats, Int32s, Int64s, grow
-from everquery.index.jit import kernel, part
+from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, grow
+from everquery.core.jit import kernel, part
 from everquery.index.rows import NO_KEY
 
 NEVER = 0

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from everquery.columns import exact_floats
+from everquery.core.columns import exact_floats
 from everquery.errors import InvalidQueryError
 from everquery.queries.interval import exact_float
 

@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.columns import exact_floats, is_numeric
+from everquery.core.columns import exact_floats, is_numeric
+from everquery.core.soundness import names_of, plain, unsound
 from everquery.errors import InvalidTableError
 from everquery.queries.block import QueryBlock
 from everquery.queries.labels import bad_labels
 from everquery.queries.numbers import NONE, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, Query
-from everquery.soundness import names_of, plain, unsound
 from everquery.stream import Stream
 
 Floats = npt.NDArray[np.float64]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everquery.core.names import repeated
 from everquery.errors import RegistryError
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
@@ -20,7 +21,6 @@ from everquery.queries.labels import bad_labels
 from everquery.queries.numbers import NONE
 from everquery.queries.spans import FRACTION, NANOSECONDS, NO_SPAN, SpanColumn
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY
-from everquery.state.names import repeated
 from everquery.stream import LONGEST_SPAN, Stream
 
 LARGEST_ROW = 2**31 - 1

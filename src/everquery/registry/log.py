@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from everquery.ahead import ahead
+from everquery.core.ahead import ahead
 from everquery.errors import (
     InvalidStreamError,
     RegistryBehindError,

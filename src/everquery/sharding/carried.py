@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.index.arrays import Int64s
+from everquery.core.arrays import Int64s
 from everquery.sharding.wire import table_bytes, table_of_bytes
 from everquery.state.accepted import Events
 from everquery.state.keys import KeyTable

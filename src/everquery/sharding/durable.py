@@ -19,8 +19,9 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from everquery.core.arrays import Array, Bytes, Int32s, Int64s
+from everquery.core.names import load_names
 from everquery.errors import SnapshotError
-from everquery.index.arrays import Array, Bytes, Int32s, Int64s
 from everquery.queries import Query
 from everquery.queries.changes import Change, Pause, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
@@ -32,7 +33,6 @@ from everquery.sharding.journal import Cells, Contents, Journal
 from everquery.sharding.quantile_state import commit_quantiles, follow_quantiles
 from everquery.sharding.routing import NO_SECRET, Shards, known_part
 from everquery.state.accepted import COLUMNS, Events
-from everquery.state.names import load_names
 from everquery.state.snapshot import differences, pack, stream_header, unpack
 from everquery.stream import Stream
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from everquery.index.arrays import Array, Int32s, Int64s
-from everquery.index.jit import kernel
+from everquery.core.arrays import Array, Int32s, Int64s
+from everquery.core.jit import kernel
 from everquery.sharding.places import Places, places_of, with_short_sources
 from everquery.sharding.routing import NO_SECRET, shards_of
 from everquery.sharding.wire import cut, table_bytes, table_of_bytes

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.index.arrays import Bools, Int64s
+from everquery.core.arrays import Bools, Int64s
 
 # Columns of events that tell their place: what names the source, numbered, and the number there.
 SOURCE, OFFSET = "everquery source ", "everquery offset"

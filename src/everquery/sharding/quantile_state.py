@@ -10,15 +10,15 @@ from typing import cast
 
 import numpy as np
 
+from everquery.core.arrays import Array, Int32s
+from everquery.core.names import load_names
 from everquery.errors import SnapshotError
-from everquery.index.arrays import Array, Int32s
-from everquery.index.quantile_feed import Feed
-from everquery.index.quantile_index import QuantileIndex, by_feed, label_of
-from everquery.index.rank_cells import NONE
+from everquery.kinds.quantile.feed import Feed
+from everquery.kinds.quantile.index import QuantileIndex, by_feed, label_of
+from everquery.kinds.quantile.rank_cells import NONE
 from everquery.queries import Quantile
 from everquery.shard import Shard
 from everquery.sharding.journal import Journal
-from everquery.state.names import load_names
 from everquery.state.snapshot import pack, unpack
 
 MOST_ENTRIES = 64

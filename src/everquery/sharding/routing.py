@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.index.arrays import Array, Bools, Bytes, Int32s, Int64s, Uint64s
-from everquery.index.jit import kernel
+from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, Uint64s
+from everquery.core.hashing import KEY_BYTES, key_of_bytes, siphash
+from everquery.core.jit import kernel
+from everquery.core.names import encode
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks
 from everquery.registry.codec import encode_change, names_in
 from everquery.registry.rows import LogRow, change_of
-from everquery.state.hashing import KEY_BYTES, key_of_bytes, siphash
 from everquery.state.keys import family_of_key, type_of_key
-from everquery.state.names import encode
 from everquery.stream import Stream
 
 _UPPER = np.uint64(32)

@@ -8,9 +8,9 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from everquery.index.arrays import Int64s
+from everquery.core.arrays import Int64s
 from everquery.index.rows import ANSWER
-from everquery.notices import in_full
+from everquery.shard.notices import in_full
 
 LETTER = "dead_letter"
 QUARANTINED = "quarantined"

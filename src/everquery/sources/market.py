@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everquery.core.arrays import Bools, Floats, Int32s, Int64s
+from everquery.core.jit import kernel
 from everquery.errors import InvalidQueryError, InvalidStreamError
-from everquery.index.arrays import Bools, Floats, Int32s, Int64s
-from everquery.index.jit import kernel
 from everquery.queries import Threshold
 from everquery.stream import Stream
 

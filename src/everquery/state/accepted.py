@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s
+from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s
 from everquery.index.rows import Grouped
 
 COLUMNS = ("key", "time", "seq", "values", "weight", "arrived")

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 
+from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
+from everquery.core.jit import kernel
 from everquery.errors import InvalidBatchError
-from everquery.index.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
-from everquery.index.jit import kernel
 from everquery.index.rows import Grouped
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
 from everquery.state.keys import KeyTable

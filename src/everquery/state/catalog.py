@@ -7,13 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from everquery.errors import UnknownQueryError
-from everquery.index.arrays import (
-    LIVE,
-    NEW,
-    OPTION_FLAGS,
-    PAUSED,
-    RESUMED,
+from everquery.core.arrays import (
     Array,
     Bools,
     Bytes,
@@ -24,9 +18,11 @@ from everquery.index.arrays import (
     resized,
     total_bytes,
 )
-from everquery.index.jit import kernel
-from everquery.state.hashing import person_of
-from everquery.state.names import ABSENT, NameTable, encode, hash_bytes, scramble
+from everquery.core.hashing import person_of
+from everquery.core.jit import kernel
+from everquery.core.names import ABSENT, NameTable, encode, hash_bytes, scramble
+from everquery.errors import UnknownQueryError
+from everquery.index.flags import LIVE, NEW, OPTION_FLAGS, PAUSED, RESUMED
 
 _DROPPED = 0  # the slot of all dropped queries, after a compaction
 _SEED = np.uint64(0xA0761D6478BD642F)
@@ -62,7 +58,7 @@ class Catalog:
     Attributes
     ----------
     flags : uint8, shape (room,)
-        See `everquery.index.arrays`; 0 for a query that was deregistered.
+        See `everquery.core.arrays`; 0 for a query that was deregistered.
     kind : uint8, shape (room,)
     prints : uint64, shape (room,)
         A hash of what the query says; with its id, the query's part of notice ids.

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from everquery.index.arrays import Array, Bytes, Floats, Int64s
+from everquery.core.arrays import Array, Bytes, Floats, Int64s
 from everquery.state.events import (
     INEXACT_ATTRIBUTE,
     LATE,

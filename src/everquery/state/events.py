@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.columns import exact_floats, is_numeric
+from everquery.core.arrays import Array, Bytes, Floats, Int64s
+from everquery.core.columns import exact_floats, is_numeric
+from everquery.core.soundness import is_text, names_of, plain, unsound
 from everquery.errors import InvalidBatchError
-from everquery.index.arrays import Array, Bytes, Floats, Int64s
 from everquery.index.weighed import HEAVIEST
-from everquery.soundness import is_text, names_of, plain, unsound
 from everquery.stream import Stream
 
 # A column that sources add to a batch: a map from the name of a column to the text of a value that

@@ -12,20 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from everquery.index.arrays import (
-    SKIP_ENTER,
-    SKIP_LEAVE,
-    Array,
-    Bytes,
-    Floats,
-    Int32s,
-    Int64s,
-    Uint64s,
-)
-from everquery.index.jit import kernel, part
+from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
+from everquery.core.jit import kernel, part
+from everquery.core.names import load_names, scramble
+from everquery.index.flags import SKIP_ENTER, SKIP_LEAVE
 from everquery.state.catalog import Catalog
 from everquery.state.keys import KeyTable
-from everquery.state.names import load_names, scramble
 from everquery.state.pairs import (
     CANCELLED,
     FREE,

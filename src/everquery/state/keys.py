@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.core.hashing import no_digests, person_of
+from everquery.core.names import ABSENT, NameTable, encode, load_names
 from everquery.errors import InvalidBatchError, InvalidQueryError
-from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
 from everquery.queries.spec import Key
-from everquery.state.hashing import no_digests, person_of
-from everquery.state.names import ABSENT, NameTable, encode, load_names
 
 _STRINGS, _INTEGERS = person_of("everquery key"), person_of("everquery number")
 _STRING, _INTEGER = pa.string(), pa.int64()

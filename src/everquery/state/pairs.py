@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everquery.index.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
-from everquery.index.jit import kernel, part
-from everquery.state.names import scramble
+from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.core.jit import kernel, part
+from everquery.core.names import scramble
 
 FREE = -1  # a place of the table, and the pair of an entry, that is not in use
 NOTHING = -1  # the code of no crossing

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from everquery.index.arrays import Array, Bools, Bytes, Int32s, Int64s, resized, total_bytes
+from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, resized, total_bytes
 from everquery.queries.spans import SpanColumn, misfit
 from everquery.state.pairs import end_of_time
 

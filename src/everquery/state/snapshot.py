@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from everquery.core.arrays import Array
 from everquery.errors import SnapshotError
-from everquery.index.arrays import Array
 from everquery.stream import Stream
 
 FORMAT = "everquery-snapshot"

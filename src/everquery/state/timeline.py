@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everquery.index.arrays import Array, Bytes, Int32s, Int64s
-from everquery.index.jit import kernel, part
+from everquery.core.arrays import Array, Bytes, Int32s, Int64s
+from everquery.core.jit import kernel, part
 
 # What comes one behind the other at one event: deadlines up to the expiry that it makes known, the
 # expiry, later deadlines, the event.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from everquery.index.rows import ANSWER
-from everquery.notices import answer_columns
+from everquery.shard.notices import answer_columns
 from everquery.stream import Stream
 from everquery.testing.brute_force import Notice
 

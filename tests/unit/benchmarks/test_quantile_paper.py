@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from benchmarks.papers.quantile_clusters import Clusters
+from benchmarks.papers.rank_intervals import group_intervals, rank_intervals
 from benchmarks.quantile_paper import (
     COUNTS,
     EVALUATED,
@@ -27,9 +29,7 @@ from benchmarks.quantile_triggers import (
     set_triggers,
 )
 
-from everquery.index.gk_merge import capacity
-from everquery.index.quantile_clusters import Clusters
-from everquery.index.rank_intervals import group_intervals, rank_intervals
+from everquery.kinds.quantile.gk_merge import capacity
 
 EPSILON = 0.02
 ELEMENTS = 400

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from everquery.cli import warm_up
 from everquery.cli.app import app
-from everquery.index import kernel_cache
-from everquery.index.kernel_folders import PACKAGE
-from everquery.state.names import hash_names
+from everquery.core import kernel_cache
+from everquery.core.kernel_folders import PACKAGE
+from everquery.core.names import hash_names
 
 jit = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -26,7 +26,7 @@ COMMAND = "from everquery.cli.app import main; main()"
 FIRST_PROCESS = """
 import json
 import everquery as eq, pyarrow as pa, numpy as np
-from everquery.index import kernel_cache
+from everquery.core import kernel_cache
 
 compiled = []
 kernel_cache.KernelCache.save_overload = lambda self, *_: compiled.append(self._name)

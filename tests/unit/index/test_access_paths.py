@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from everquery.index.access_paths import BoxSegment, share_of_lane
-from everquery.index.arrays import LIVE, PAUSED
 from everquery.index.cei import CeiSegment
+from everquery.index.flags import LIVE, PAUSED
 from everquery.index.rows import Grouped, Rows, Shape, Step
 from everquery.index.tiles import TileSegment, Tiling
 

@@ -5,8 +5,8 @@ import pytest
 
 from everquery.index import layers as layers_module
 from everquery.index.layers import Layers
-from everquery.index.region_segments import RegionSegments
 from everquery.index.rows import Rows, Shape
+from everquery.kinds.border.region_segments import RegionSegments
 
 SHAPE = Shape((0,), False)
 

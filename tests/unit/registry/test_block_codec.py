@@ -8,6 +8,7 @@ import pyarrow.ipc
 import pytest
 
 import everquery as eq
+from everquery.core.names import repeated
 from everquery.errors import RegistryError
 from everquery.kinds import KINDS
 from everquery.queries.changes import RegisterBlocks
@@ -15,7 +16,6 @@ from everquery.queries.table import check_table
 from everquery.registry.block_codec import ids_of_parts, pack_tables, unpack_blocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.registry.rows import LogRow, change_of
-from everquery.state.names import repeated
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price", "volume"])
 SPECS = {name: kind.spec for name, kind in KINDS.items()}

@@ -9,13 +9,13 @@ import pytest
 
 import everquery as eq
 from everquery.errors import InvalidBatchError, SnapshotError
-from everquery.index.range_index import RangeIndex
 from everquery.kinds import KINDS
-from everquery.notices import notice_schema
+from everquery.kinds.range.index import RangeIndex
 from everquery.queries.block import blocks_of_queries
 from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
+from everquery.shard.notices import notice_schema
 from everquery.sharding import durable
 from everquery.sharding.durable import Job, forget_live
 from everquery.sharding.journal import PIECE, Contents, Journal, MemoryCells

@@ -1,0 +1,1 @@
+"""Arrays, compiled loops, hash tables, bytes: what knows nothing of queries."""

@@ -1,0 +1,11 @@
+"""The embedded runtime: standing queries in one Python process."""
+
+from everquery.engine.engine import (
+    Engine,
+    damaged_registry,
+    open_engine,
+    open_registry,
+    unreadable_streams,
+)
+
+__all__ = ["Engine", "damaged_registry", "open_engine", "open_registry", "unreadable_streams"]

@@ -1,0 +1,1 @@
+"""The border query: only what enters or leaves a box."""

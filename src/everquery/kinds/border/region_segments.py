@@ -1,0 +1,152 @@
+"""Region-segment lists: which boxes does a moving value enter and leave (paper: bmq-index).
+
+For each attribute a lane's queries stand in two sorted lists: the plus list by lower end, the minus
+list by upper end. They are the paper's delta sets, +DQSet and -DQSet, laid out flat: the entries
+between two positions are exactly the delta queries of the region segments between them. A lane is
+one key's queries, or all queries of a segment without keys.
+
+The stream table holds each key's last position in both lists. A move that crosses no border costs
+one comparison of the value with the ends of its region segment, which stay in registers while one
+key's events of a batch are walked together. The paper takes set differences to drop queries that a
+move jumps over; comparing the other end of each delta query gives the same sets without building
+any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.index.flags import LIVE, LIVE_MASK
+from everquery.index.rows import Rows, Step
+from everquery.kinds.border.walk import (
+    FANOUT_BITS,
+    MINUS,
+    PLUS,
+    UNKNOWN,
+    fill_maxima,
+    walk_borders,
+    write_inside,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSegments:
+    """An immutable set of boxes with their plus and minus lists, and the keys' positions in them.
+
+    The positions follow from the last values, so they are no part of a snapshot.
+    """
+
+    rows: Rows
+    attributes: Int64s
+    lane_key: Int32s
+    lane_start: Int64s
+    ends: Floats
+    order: Int32s
+    maxima: Floats
+    level_start: Int64s
+    positions: list[Int32s]
+
+    @classmethod
+    def build(cls, rows: Rows) -> RegionSegments:
+        """Sort the rows into lists; every key's position is unknown until its next event."""
+        rows = rows.take(np.lexsort((rows.low[0], rows.key)))
+        n = len(rows)
+        lane_key, lane_first = np.unique(rows.key, return_index=True)
+        ends = np.stack([rows.low, rows.high])
+        order = np.empty(ends.shape, np.int32)
+        for side, a in np.ndindex(ends.shape[:2]):
+            first = (side, a) == (PLUS, 0)  # in order already
+            order[side, a] = np.arange(n) if first else np.lexsort((ends[side, a], rows.key))
+        level_start = pyramid_levels(n)
+        maxima = np.empty(level_start[-1], np.float64)
+        fill_maxima(ends[MINUS, 0], maxima, level_start)
+        entries = lane_key.size if rows.shape.keyed else 0
+        return cls(
+            rows=replace(rows, low=ends[PLUS], high=ends[MINUS]),  # views: no second copy
+            attributes=np.array(rows.shape.attributes, np.int64),
+            lane_key=lane_key,
+            lane_start=np.append(lane_first, n).astype(np.int64),
+            ends=ends,
+            order=order,
+            maxima=maxima,
+            level_start=level_start,
+            positions=[np.full((*ends.shape[:2], entries), UNKNOWN, np.int32)],
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out the rows' ends, which are views."""
+        rows = replace(self.rows, low=self.ends[PLUS, :, :0], high=self.ends[MINUS, :, :0])
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _with_views, ({**values, "rows": rows},)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def all_rows(self) -> Rows:
+        """Return the rows."""
+        return self.rows
+
+    def renumbered(self, slots: Int32s) -> RegionSegments:
+        """Return the same with other slots, given by the present ones."""
+        return replace(self, rows=self.rows.renumbered(slots))
+
+    def walk(self, step: Step, crossings: Int64s) -> tuple[Int64s, int, int]:
+        """Return what `walk_borders` writes for a batch."""
+        if not self.rows.shape.keyed and self.positions[0].shape[-1] < step.seen.size:
+            self.positions[0] = resized(self.positions[0], step.seen.size, UNKNOWN)
+        events = step.grouped
+        return walk_borders(
+            (events.key, events.start, events.position, events.values),
+            step.fresh,
+            step.seen,
+            step.last,
+            *self._lists(),
+            self.positions[0],
+            step.flags,
+            (LIVE_MASK, LIVE),
+            step.all_live,
+            crossings,
+            0,
+        )
+
+    def inside(self, keys: Int32s, values: Floats, flags: Bytes, wanted: tuple[int, int]) -> Int64s:
+        """Return the crossings that `write_inside` writes."""
+        crossings, n = write_inside(
+            keys, values, *self._lists(), flags, wanted, np.empty(64, np.int64), 0
+        )
+        return crossings[:n]
+
+    def _lists(self) -> tuple[Int64s, Int32s, Int64s, Floats, Int32s, Int32s, Floats, Int64s]:
+        return (
+            self.attributes,
+            self.lane_key,
+            self.lane_start,
+            self.ends,
+            self.order,
+            self.rows.slot,
+            self.maxima,
+            self.level_start,
+        )
+
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays."""
+        return total_bytes(self.rows.key, *self._lists(), *self.positions)
+
+
+def _with_views(values: dict[str, Any]) -> RegionSegments:
+    ends = values["ends"]
+    rows = replace(values["rows"], low=ends[PLUS], high=ends[MINUS])
+    return RegionSegments(**{**values, "rows": rows})
+
+
+def pyramid_levels(n: int) -> Int64s:
+    """Return where each level of the pyramid over `n` rows begins, and where the last ends."""
+    start = [0]
+    while n > 1:
+        n = -(-n >> FANOUT_BITS)
+        start.append(start[-1] + n)
+    return np.array(start, np.int64)

@@ -1,0 +1,1 @@
+"""The quantile query: the value at a rank, told whenever it has moved."""

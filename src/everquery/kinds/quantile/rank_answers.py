@@ -1,0 +1,426 @@
+"""Which ranks do for quantile queries, which values surely have them, and what is told of it.
+
+Sections 3.2 and 3.5 of the paper continuous-quantiles, a batch at a time: from the ranks of the
+value that was told follows how many more rows can't make it wrong, and a cell is looked at again
+only after so many. Then the value is kept if its rank still does. The paper takes a new one, the
+one that may last longest; here a notice tells of what had to change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s
+from everquery.core.jit import kernel, part
+from everquery.index.flags import LIVE, LIVE_MASK
+from everquery.kinds.quantile.gk_merge import first_above, nearest
+from everquery.kinds.quantile.rank_cells import NONE, CellTable, Members, ends_of
+
+FEWEST_RANKS = 4.0  # of a cell that one value answers
+
+# By how much bounds of ranks are drawn in, so that rounding never lets a rank pass that is not
+# within them: products of a fraction and a count err by less.
+ABSOLUTE_MARGIN = 1e-9
+RELATIVE_MARGIN = 1e-12
+
+
+@part
+def margin(n: int) -> float:
+    """Return by how much bounds of ranks among `n` rows are drawn in."""
+    return ABSOLUTE_MARGIN + RELATIVE_MARGIN * n
+
+
+@part
+def ranks_of_query(phi: float, epsilon: float, n: int) -> tuple[int, int, int]:
+    """Return the lowest and highest rank that do for a query, and the best one.
+
+    Within ``epsilon n`` of ``phi n``; and of the rank of the quantile, which is that rounded up,
+    where some ranks are within both. If no whole number is that near, the quantile itself.
+    """
+    target, spread, drawn = phi * n, epsilon * n, margin(n)
+    best = min(max(math.ceil(target - drawn), 1), n)
+    low = max(math.ceil(target - spread + drawn), 1)
+    high = min(math.floor(target + spread - drawn), n)
+    if low > high:
+        return best, best, best
+    strict = math.ceil(best - spread + drawn)
+    if low < strict <= high:
+        low = strict
+    return low, high, min(max(best, low), high)
+
+
+@part
+def ranks_of_cell(code: int, error: float, n: int) -> tuple[float, float]:
+    """Return between which ranks a value does for all queries of a cell."""
+    low, high = ends_of(code)
+    drawn = margin(n)
+    lowest = max((low - error) * n + 1.0 + drawn, 1.0)
+    return lowest, min((high + error) * n - drawn, float(n))
+
+
+@part
+def first_not_below(values: Floats, begin: int, end: int, value: float) -> int:
+    """Return the first place in a sorted run that holds `value` or more."""
+    low, high = begin, end
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def surely(
+    values: Floats, r_minus: Int64s, r_plus: Int64s, begin: int, end: int, value: float, n: int
+) -> tuple[int, int, int, int]:
+    """Return what a summary knows of the ranks of a value.
+
+    Equal values stand in a row: the first one's rank is at most the first number, and the last
+    one's at least the second. All of them that the summary knows are from the third number to the
+    fourth. A value that is not among the rows any more has the rank that it would have.
+
+    Both ends of the equal values are searched for: a walk from one to the other took 80 times as
+    long where all values are equal.
+    """
+    first = first_not_below(values, begin, end, value)
+    after = first_above(values, first, end, value)
+    if after > first:
+        last = after - 1
+        return r_plus[first], r_minus[last], r_minus[first], r_plus[last]
+    above = r_plus[first] if first < end else n + 1
+    below = r_minus[first - 1] + 1 if first > begin else 1
+    return above, below, below, above
+
+
+# -- what is told ---------------------------------------------------------------------------------
+
+
+class Views(NamedTuple):
+    """The summaries of some lanes.
+
+    Attributes
+    ----------
+    lane : int32, shape (k,)
+    n, seen : int64, shape (k,)
+        How many rows each stands for, and how many have ever come.
+    begin, end : int64, shape (k,)
+    values, r_minus, r_plus : tuples of all lanes
+    """
+
+    lane: Int32s
+    n: Int64s
+    seen: Int64s
+    begin: Int64s
+    end: Int64s
+    values: Floats
+    r_minus: Int64s
+    r_plus: Int64s
+
+
+class Told(NamedTuple):
+    """What queries are told.
+
+    Attributes
+    ----------
+    slot, place : int32
+        Which query, and by which of the views.
+    value : float64
+    low, high : int64
+        Between which ranks the value surely is.
+    """
+
+    slot: Int32s
+    place: Int32s
+    value: Floats
+    low: Int64s
+    high: Int64s
+
+    @classmethod
+    def room(cls, n: int) -> Told:
+        """Return room for so many."""
+        slot, place = np.empty((2, n), np.int32)
+        low, high = np.empty((2, n), np.int64)
+        return cls(slot, place, np.empty(n), low, high)
+
+    def take(self, picked: Int64s | slice) -> Told:
+        """Return the picked ones."""
+        columns: tuple[Array, ...] = self
+        return Told(*(column[picked] for column in columns))
+
+
+@part
+def answer_query(
+    views: Views, i: int, phi: float, epsilon: float, told: float
+) -> tuple[bool, float, int, int]:
+    """Return whether a query keeps what it was told, what it is answered, and between which ranks.
+
+    What was told is kept as long as it does: a notice tells of what has to change.
+    """
+    n = int(views.n[i])
+    begin, end = views.begin[i], views.end[i]
+    low, high, best = ranks_of_query(phi, epsilon, n)
+    if not math.isnan(told):
+        above, below, first, last = surely(
+            views.values, views.r_minus, views.r_plus, begin, end, told, n
+        )
+        if above <= high and below >= low:
+            return True, told, max(first, low), min(last, high)
+    at = nearest(views.r_minus, views.r_plus, begin, end, float(best))
+    return False, views.values[at], views.r_minus[at], views.r_plus[at]
+
+
+@kernel
+def answer_one(
+    views: Views, phi: float, epsilon: float, told: float
+) -> tuple[float, int, int]:  # fmt: skip
+    """Return the answer to a query by the first view, and between which ranks it surely is."""
+    _, value, low, high = answer_query(views, 0, phi, epsilon, told)
+    return value, low, high
+
+
+@part
+def rows_until(
+    code: int, error: float, n: int, seen: int, window: int, ranks: tuple[int, int]
+) -> int:
+    """Return the row count at which a value may first not do any more.
+
+    Corollary 1: as long as all new rows may fall on one side of it. In a full window, each row that
+    comes and each that leaves may move its rank by one.
+
+    Parameters
+    ----------
+    window : int
+        The rows of a window, 0 without one.
+    ranks : at most which rank the first of its equals has, and at least which the last
+    """
+    lowest, highest = ranks_of_cell(code, error, n)
+    above, below = ranks
+    if window and n == window:
+        return seen + int(min(below - lowest, highest - above)) + 1
+    low, high = ends_of(code)
+    rows = 2.0**60
+    if low > error:
+        rows = min(rows, (below - lowest) / (low - error + RELATIVE_MARGIN))
+    if high + error < 1.0:
+        rows = min(rows, (highest - above) / (1.0 - high - error + RELATIVE_MARGIN))
+    if window:
+        rows = min(rows, float(window - n))
+    return seen + int(rows) + 1
+
+
+@part
+def answer_cell(
+    views: Views, i: int, code: int, error: float, window: int, value: float
+) -> tuple[bool, float, int, int, int]:
+    """Return whether a value was found, it, between which ranks, and how long it will do."""
+    n = int(views.n[i])
+    begin, end = views.begin[i], views.end[i]
+    lowest, highest = ranks_of_cell(code, error, n)
+    for attempt in range(2):
+        if attempt or math.isnan(value):
+            low, high = ends_of(code)
+            at = nearest(views.r_minus, views.r_plus, begin, end, (low + high) / 2 * n + 0.5)
+            value = views.values[at]
+        above, below, first, last = surely(
+            views.values, views.r_minus, views.r_plus, begin, end, value, n
+        )
+        if above <= highest and below >= lowest:
+            due = rows_until(code, error, n, int(views.seen[i]), window, (above, below))
+            low_rank = max(first, math.ceil(lowest))
+            return True, value, low_rank, min(last, math.floor(highest)), due
+    return False, value, 0, 0, 0
+
+
+@part
+def may_have_left(views: Views, i: int, window: int, value: float) -> bool:
+    """Tell whether a value that was told once is perhaps no longer in the window.
+
+    All tuples of a window's summary are rows of it. A value that is no tuple may still be a row.
+    """
+    if views.n[i] < window or window == 0:
+        return False
+    at = first_not_below(views.values, views.begin[i], views.end[i], value)
+    return bool(at == views.end[i] or views.values[at] != value)
+
+
+@part
+def tell(
+    members: Members, m: int, place: int, value: float, ranks: tuple[int, int], out: Told, k: int
+) -> None:
+    """Tell a member a value."""
+    out.slot[k] = members.slot[m]
+    out.place[k] = place
+    out.value[k] = value
+    out.low[k] = ranks[0]
+    out.high[k] = ranks[1]
+    members.told[m] = value
+
+
+@part
+def tell_each(
+    found: CellTable, cell: int, views: Views, i: int, queries: tuple[Floats, Floats],
+    flags: Bytes, error: float, out: Told, k: int,
+) -> int:  # fmt: skip
+    """Answer each query of a cell by itself; return how many answers there are then."""
+    phi, epsilon = queries
+    members = found.members
+    m = found.cells.first[cell]
+    while m != NONE:
+        q = members.slot[m]
+        if flags[q] & LIVE_MASK == LIVE:
+            kept, value, low, high = answer_query(
+                views, i, phi[q], max(epsilon[q], 2 * error), members.told[m]
+            )
+            if not kept and value != members.told[m]:
+                tell(members, m, i, value, (low, high), out, k)
+                k += 1
+        m = members.after[m]
+    return k
+
+
+@part
+def tell_all(
+    found: CellTable, cell: int, i: int, flags: Bytes, ranks: tuple[int, int], out: Told, k: int
+) -> int:
+    """Tell the queries of a cell its new value, those that know it excepted."""
+    members = found.members
+    value = found.cells.value[cell]
+    m = found.cells.first[cell]
+    while m != NONE:
+        q = members.slot[m]
+        if members.told[m] != value and flags[q] & LIVE_MASK == LIVE:
+            tell(members, m, i, value, ranks, out, k)
+            k += 1
+        m = members.after[m]
+    return k
+
+
+@part
+def tell_others(
+    found: CellTable, cell: int, views: Views, i: int, flags: Bytes, error: float, window: int,
+    ranks: tuple[int, int], out: Told, k: int,
+) -> int:  # fmt: skip
+    """Tell the queries that do not know the value of their cell, which stays, what they need.
+
+    One that knows another value keeps it as long as it does. The others are told the cell's value,
+    or the nearest one if that may have left the window: nobody is told a value that is not there,
+    and those who know it keep it, whoever joins them. The cell is looked at again as soon as one of
+    its values may be wrong. Return how many answers there are then.
+    """
+    cells, members = found.cells, found.members
+    code, value = cells.code[cell], cells.value[cell]
+    offer, first, last, offer_due = value, ranks[0], ranks[1], cells.due[cell]
+    if may_have_left(views, i, window, value):
+        _, offer, first, last, offer_due = answer_cell(views, i, code, error, window, np.nan)
+    apart = 0
+    other, does, other_due = np.nan, False, offer_due  # queries that joined together know the same
+    m = cells.first[cell]
+    while m != NONE:
+        told = members.told[m]
+        if told != value and flags[members.slot[m]] & LIVE_MASK == LIVE:
+            if not math.isnan(told) and told != other:
+                answered, other, _, _, other_due = answer_cell(views, i, code, error, window, told)
+                does, other = answered and other == told, told
+            if does and told == other:
+                cells.due[cell] = min(cells.due[cell], other_due)
+                apart = 1
+            else:
+                tell(members, m, i, offer, (first, last), out, k)
+                k += 1
+                cells.due[cell] = min(cells.due[cell], offer_due)
+                apart = 1 if offer != value else apart
+        m = members.after[m]
+    cells.apart[cell] = apart
+    return k
+
+
+@kernel
+def order_by_slot(slot: Int32s, slots: int, order: Int64s) -> None:
+    """List what was told by ascending slot; no query is told two things."""
+    place = np.full(slots, NONE, np.int64)
+    for k in range(slot.size):
+        place[slot[k]] = k
+    n = 0
+    for q in range(slots):
+        if place[q] != NONE:
+            order[n] = place[q]
+            n += 1
+
+
+@kernel
+def write_figures(
+    told: Told, order: Int64s, n: Int64s, epsilon: Floats, finest: float, out: Floats
+) -> None:
+    """Write the figures of what was told, in an order; see `everquery.index.rows.ANSWER`."""
+    for i in range(order.size):
+        k = order[i]
+        out[0, i] = told.value[k]
+        out[1, i] = told.low[k]
+        out[2, i] = told.high[k]
+        out[3, i] = n[told.place[k]]
+        out[4, i] = max(epsilon[told.slot[k]], finest)
+
+
+@kernel
+def look_at_lanes(
+    found: CellTable, views: Views, queries: tuple[Floats, Floats], flags: Bytes, error: float,
+    window: int, out: Told, looks: Int64s,
+) -> int:  # fmt: skip
+    """Answer all queries of some lanes whose answers may have become wrong.
+
+    Parameters
+    ----------
+    queries : phi and epsilon by slot
+    error : what the summaries err
+    window : int
+        The rows of a window, 0 without one.
+    out : room for all members of the lanes
+    looks : int64, shape (1,)
+        How often a cell was evaluated, added up.
+
+    Returns
+    -------
+    how many queries are told something
+    """
+    cells = found.cells
+    k = 0
+    for i in range(views.lane.size):
+        lane = views.lane[i]
+        n, seen = views.n[i], views.seen[i]
+        next_due = np.int64(1) << 62
+        cell = found.lanes.first[lane]
+        while cell != NONE:
+            if cells.members[cell] and (cells.due[cell] <= seen or cells.fresh[cell]):
+                looks[0] += 1
+                before = cells.value[cell]
+                low, high = ends_of(cells.code[cell])
+                answered, value, first, last, due = False, np.nan, 0, 0, 0
+                if error * n >= 1.0 and (high - low) * n >= FEWEST_RANKS:
+                    answered, value, first, last, due = answer_cell(
+                        views, i, cells.code[cell], error, window, before
+                    )
+                if answered:
+                    cells.value[cell] = value
+                    cells.due[cell] = due
+                    if value != before:
+                        k = tell_all(found, cell, i, flags, (first, last), out, k)
+                        cells.apart[cell] = 0
+                    elif cells.fresh[cell] or cells.apart[cell]:
+                        k = tell_others(
+                            found, cell, views, i, flags, error, window, (first, last), out, k
+                        )
+                else:
+                    cells.value[cell] = np.nan
+                    cells.due[cell] = seen + 1
+                    k = tell_each(found, cell, views, i, queries, flags, error, out, k)
+                cells.fresh[cell] = 0
+            if cells.members[cell]:
+                next_due = min(next_due, cells.due[cell])
+            cell = cells.after[cell]
+        found.lanes.due[lane] = next_due
+    return k

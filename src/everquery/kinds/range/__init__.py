@@ -1,0 +1,1 @@
+"""The range query: every event inside a box."""

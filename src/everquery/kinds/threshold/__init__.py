@@ -1,0 +1,1 @@
+"""The threshold query: the event at which a total is reached."""

@@ -1,0 +1,226 @@
+"""The threshold kind: at which event the weight seen in a box reaches a total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from everquery.core.arrays import Array, Bytes, Int32s, Int64s, resized
+from everquery.index.flags import COUNT, LIVE, LIVE_MASK, REPEAT
+from everquery.index.kind import Explained, KindIndex
+from everquery.index.layers import Layers
+from everquery.index.rows import (
+    PLACE_SHIFT,
+    SLOT_SHIFT,
+    Crossings,
+    Matches,
+    Outcome,
+    Rows,
+    Shape,
+    Step,
+)
+from everquery.index.weighed import (
+    NEVER,
+    Fires,
+    WeighedEvents,
+    in_arrival_order,
+    light_parts,
+)
+from everquery.kinds.threshold.segment import ThresholdSegment
+
+
+class _BySlot(NamedTuple):
+    """What is known of each query, by slot.
+
+    Attributes
+    ----------
+    total, left : int64
+        What it asks for, and what it lacked when its segment was last asked.
+    repeats, running : uint8
+        Whether it starts again after a fire, and whether it counts: it is neither paused nor done.
+    """
+
+    total: Int64s
+    left: Int64s
+    repeats: Bytes
+    running: Bytes
+
+    @classmethod
+    def of(cls, size: int) -> _BySlot:
+        """Return room for so many queries."""
+        return cls(*(np.zeros((2, size), np.int64)), *(np.zeros((2, size), np.uint8)))
+
+
+class ThresholdIndex(KindIndex):
+    """Boxes in layers, each with what its queries still lack."""
+
+    outcomes: ClassVar[tuple[Outcome, ...]] = (Outcome("fire"),)
+
+    def __init__(self) -> None:
+        self.layers: Layers[ThresholdSegment] = Layers(
+            ThresholdSegment.build, adopt=self._adopt, retire=self._retire
+        )
+        # By slot. Of queries in a segment, the segment knows what they lack.
+        self._by_slot = _BySlot.of(0)
+        self._fired: list[Int32s] = []
+        self.may_track = True  # whether segments may count event by event; see ThresholdSegment
+
+    # -- queries ------------------------------------------------------------------------------
+
+    def describe(self, slots: Int32s, numbers: Mapping[str, Array]) -> None:
+        """Note the totals of queries."""
+        most = int(slots.max(initial=-1)) + 1
+        if most > self._by_slot.total.size:
+            size = max(most, 2 * self._by_slot.total.size)
+            self._by_slot = _BySlot(*(resized(column, size) for column in self._by_slot))
+        self._by_slot.total[slots] = self._by_slot.left[slots] = numbers["total"]
+
+    def numbers(self, slots: Int32s) -> dict[str, Array]:
+        """Return the totals of queries."""
+        return {"total": self._by_slot.total[slots]}
+
+    def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
+        """Add queries; those that count events and those that add up weights stay apart."""
+        options = flags[rows.slot]
+        self._by_slot.repeats[rows.slot] = options & REPEAT != 0
+        self._by_slot.running[rows.slot] = options & LIVE_MASK == LIVE
+        counting = options & COUNT != 0
+        for chosen in (False, True):
+            picked = np.flatnonzero(counting == chosen)
+            if picked.size:
+                part = rows if picked.size == len(rows) else rows.take(picked)
+                shape = replace(rows.shape, counting=chosen)
+                self.layers.add(replace(part, shape=shape), flags)
+
+    def _adopt(self, segment: ThresholdSegment) -> None:
+        """Tell a new segment what its queries lack."""
+        segment.stop_tracking()
+        segment.may_track = self.may_track
+        slot, lefts = segment.all_rows().slot, segment.lefts
+        lefts.total[:] = self._by_slot.total[slot]
+        lefts.repeats[:] = self._by_slot.repeats[slot]
+        lefts.left[:] = np.where(self._by_slot.running[slot], self._by_slot.left[slot], NEVER)
+        segment.expect()
+
+    def _retire(self, segment: ThresholdSegment) -> None:
+        """Take back from a segment what its queries lack."""
+        segment.settle()
+        left = segment.lefts.left
+        known = np.flatnonzero(left != NEVER)
+        self._by_slot.left[segment.all_rows().slot[known]] = left[known]
+
+    def pause(self, slots: Int32s) -> None:
+        """Let queries count nothing from here on."""
+        for segment, rows in self._find(slots):
+            left = segment.lefts.left
+            rows = rows[left[rows] != NEVER]
+            self._by_slot.left[segment.rows.slot[rows]] = left[rows]
+            left[rows] = NEVER
+        self._by_slot.running[slots] = 0
+
+    def resume(self, slots: Int32s) -> None:
+        """Let queries count on from where they were."""
+        self._by_slot.running[slots] = 1
+        for segment, rows in self._find(slots):
+            segment.lefts.left[rows] = self._by_slot.left[segment.rows.slot[rows]]
+            segment.expect()
+
+    def _find(self, slots: Int32s) -> Iterator[tuple[ThresholdSegment, Int64s]]:
+        """Yield segments, brought up to date, and which of their rows have these slots."""
+        if slots.size:
+            for segment in self.layers:
+                rows = np.flatnonzero(np.isin(segment.rows.slot, slots))
+                if rows.size:
+                    segment.stop_tracking()
+                    segment.settle()
+                    yield segment, rows
+
+    def renumber(self, slots: Int32s) -> None:
+        """Give all queries other slots, by their present ones."""
+        self.layers.renumber(slots)
+        kept = np.flatnonzero(slots[: self._by_slot.total.size])
+        before: Sequence[Array] = self._by_slot
+        self._by_slot = _BySlot.of(int(slots.max(initial=0)) + 1)
+        after: Sequence[Array] = self._by_slot
+        for column, old in zip(after, before, strict=True):
+            column[slots[kept]] = old[kept]
+
+    # -- events -------------------------------------------------------------------------------
+
+    def process(self, step: Step) -> list[Matches | Crossings]:
+        """Return which queries fire at which events, and note those that are done."""
+        if not step.grouped.position.size:
+            return []
+        found: list[Matches | Crossings] = []
+        events: dict[Shape, list[WeighedEvents]] = {}
+        for segment in self.layers:
+            which = replace(segment.rows.shape, attributes=())
+            if which not in events:
+                events[which] = _weighed(step, which)
+            self._count(segment, events[which], step.flags, found)
+        return found
+
+    def _count(
+        self,
+        segment: ThresholdSegment,
+        events: list[WeighedEvents],
+        flags: Bytes,
+        found: list[Matches | Crossings],
+    ) -> None:
+        for part in events:
+            fires = segment.count(part, flags)
+            if fires.event.size:
+                found.append(self._told(segment, part, fires))
+
+    def _told(self, segment: ThresholdSegment, events: WeighedEvents, fires: Fires) -> Crossings:
+        slot = segment.rows.slot[fires.row]
+        once = slot[segment.lefts.repeats[fires.row] == 0]
+        self._by_slot.running[once] = 0
+        self._fired.append(once)
+        keys = events.position[fires.event] << PLACE_SHIFT | slot.astype(np.int64) << SLOT_SHIFT
+        return Crossings(keys, fires.seen)
+
+    def done(self) -> Int32s:
+        """Return the queries that have fired and do not repeat, since the last call."""
+        fired, self._fired = self._fired, []
+        return np.concatenate(fired) if fired else np.empty(0, np.int32)
+
+    # -- state --------------------------------------------------------------------------------
+
+    def state(self, slots: Int32s) -> dict[str, Array]:
+        """Return what queries lack."""
+        for segment in self.layers:
+            self._retire(segment)
+        return {"left": self._by_slot.left[slots]}
+
+    def set_state(self, slots: Int32s, state: Mapping[str, Array]) -> None:
+        """Set what queries lack."""
+        for segment in self.layers:
+            self._retire(segment)
+        self._by_slot.left[slots] = state["left"]
+        for segment in self.layers:
+            self._adopt(segment)
+
+    def explain(self, slot: int) -> Explained | None:
+        """Return how a query's total is found."""
+        for segment in self.layers:
+            row = np.flatnonzero(segment.rows.slot == slot)
+            if row.size:
+                return segment.explain(int(row[0]))
+        return None
+
+
+def _weighed(step: Step, shape: Shape) -> list[WeighedEvents]:
+    """Return the events that queries of a shape see, as they weigh for them."""
+    grouped = step.grouped
+    if shape.counting:
+        weight = np.ones(grouped.position.size, np.int64)
+    else:
+        weight = step.weight[grouped.position >> 1]
+    events = WeighedEvents(grouped.key, grouped.start, grouped.position, grouped.values, weight)
+    if not shape.keyed:
+        events = in_arrival_order(events)
+    return light_parts(events)
