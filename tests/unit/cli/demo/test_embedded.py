@@ -1,12 +1,13 @@
-"""The demo's job: the counts that it reports are those of a brute-force market."""
+"""The embedded demo: the counts that it reports are those of a brute-force market."""
 
 from collections import Counter
 
 import pyarrow as pa
-import pytest
 
-from everquery.cli.demo_job import DemoJob, Plan
+from everquery.cli.demo.embedded import EmbeddedRun
+from everquery.cli.demo.plan import Plan
 from everquery.sources import Market, market_queries
+from tests.unit.cli.demo.clocks import steady_clock
 
 TINY = Plan(
     queries=240,
@@ -21,18 +22,12 @@ TINY = Plan(
 )
 
 
-def steady_clock():
-    """Return a clock that says a second more each time it is asked."""
-    ticks = iter(range(1_000_000))
-    return lambda: float(next(ticks))
-
-
 def run(plan):
-    job = DemoJob(plan, clock=steady_clock())
+    job = EmbeddedRun(plan, clock=steady_clock())
     with job.engine:
-        registered = list(job.register())
-        beats = list(job.run())
-    return job, registered, beats
+        registered = [step.queries for step in job.register()]
+        told = [job.recent() for done in job.run() if done]
+    return job, registered, told
 
 
 def brute_force(plan):
@@ -107,19 +102,19 @@ def brute_force(plan):
 
 
 def test_counts_are_those_of_brute_force():
-    job, registered, beats = run(TINY)
+    job, registered, told = run(TINY)
     expected = brute_force(TINY)
     assert registered == [192, 216, 240]
-    assert len(beats) == job.tally.batches == 9
+    assert len(told) == job.tally.batches == 9
     assert job.tally.events == 1_700
-    assert job.tally.told_at_registration == expected.pop("registered") > 0
+    assert job.told_at_registration == expected.pop("registered") > 0
     dropped = {kind: expected.pop(f"{kind} dropped") for kind in TINY.by_kind()}
     ended = expected.pop("ended")
-    assert job.tally.notices == expected
+    assert job.tally.by_event == expected
     assert min(expected.values()) > 10
     assert job.tally.ended == {"border": 0, "range": 0, "threshold": ended}
     assert 0 < ended < expected["fire"]
-    assert sum(beat.notices.num_rows for beat in beats) == job.tally.all_notices
+    assert sum(notices.num_rows for notices in told) == job.tally.notices
     assert job.tally.registered == {"border": 144, "range": 18, "threshold": 18}
     assert (
         job.tally.dropped
@@ -134,39 +129,24 @@ def test_counts_are_those_of_brute_force():
 
 def test_runs_are_repeatable():
     first, second = (run(TINY) for _ in range(2))
-    assert pa.concat_tables([beat.notices for beat in first[2]]).to_pylist() == (
-        pa.concat_tables([beat.notices for beat in second[2]]).to_pylist()
-    )
+    assert pa.concat_tables(first[2]).to_pylist() == pa.concat_tables(second[2]).to_pylist()
 
 
 def test_warm_up_leaves_no_trace():
-    warm, cold = (DemoJob(TINY, clock=steady_clock()) for _ in range(2))
+    warm, cold = (EmbeddedRun(TINY, clock=steady_clock()) for _ in range(2))
     warm.warm_up()
-    assert warm.tally.warm_up_seconds > 0
+    assert warm.tally.seconds["warm_up"] > 0
     assert warm.engine.stats() == cold.engine.stats()
     assert warm.market.batch(10).equals(cold.market.batch(10))
 
 
-@pytest.mark.parametrize("batches", [2, 3, 4, 5, 8, 100])
-def test_levels_take_turns(batches):
-    plan = Plan(batch_size=10, events=10 * batches - 3, seconds=None, fluctuations=(0.1, 0.2))
-    levels = [plan.fluctuation(batch, 0.0) for batch in range(batches)]
-    assert set(levels) == {0.1, 0.2}
-    assert levels[0] == 0.1
-
-
-def test_levels_take_turns_by_time():
-    plan = Plan(seconds=8.0, fluctuations=(0.1, 0.2))
-    assert [plan.fluctuation(0, second) for second in range(8)] == [0.1, 0.1, 0.2, 0.2] * 2
-
-
 def test_time_limit_ends_the_run():
-    job, _, beats = run(Plan(queries=5, symbols=2, batch_size=10, seconds=30.0, changes=0))
+    job, _, told = run(Plan(queries=5, symbols=2, batch_size=10, seconds=30.0, changes=0))
     assert 30.0 <= job.tally.run_seconds < 40.0
-    assert 1 < len(beats) < 30
+    assert 1 < len(told) < 30
 
 
 def test_no_time_at_all():
-    job, _, beats = run(Plan(queries=1, symbols=1, batch_size=1, seconds=0.0))
-    assert beats == []
+    job, _, told = run(Plan(queries=1, symbols=1, batch_size=1, seconds=0.0))
+    assert told == []
     assert job.tally.first_result_seconds is None

@@ -13,9 +13,9 @@ import signal
 import sys
 from dataclasses import asdict, dataclass
 
-from everquery.cli.demo_job import Plan
+from everquery.cli.demo.plan import Plan
 from everquery.engine import open_engine
-from everquery.sources import Market, market_queries, query_ids
+from everquery.sources import Market, query_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +26,15 @@ class Task:
     ----------
     url : str
         Of the registry.
-    queries, symbols, changes, width, seed : as in `Plan`
-        `changes` is how many are registered, and dropped, in all.
+    plan : Plan
     rounds : int
-        In how many portions.
+        In how many portions the plan's changes are made.
     every : float
         Seconds between two of them.
     """
 
     url: str
-    queries: int
-    symbols: int
-    changes: int
-    width: float
-    seed: int
+    plan: Plan
     rounds: int
     every: float
 
@@ -47,42 +42,40 @@ class Task:
         """Return it as text."""
         return json.dumps(asdict(self))
 
+    @classmethod
+    def from_json(cls, text: str) -> Task:
+        """Return what a text says."""
+        fields = json.loads(text)
+        return cls(**fields | {"plan": Plan(**fields["plan"])})
+
 
 def main(task: Task) -> None:
     """Do it."""
-    plan = Plan(queries=task.queries, symbols=task.symbols, changes=task.changes, width=task.width)
-    symbols = Market(symbols=task.symbols, seed=task.seed).symbols
+    plan = task.plan
+    symbols = Market(symbols=plan.symbols, seed=plan.seed).symbols
     first = plan.by_kind()
     done = dict.fromkeys(first, 0)
     with open_engine(task.url) as engine:
-        print(json.dumps({"position": engine.position, **_counts(done)}), flush=True)
+        _tell(engine.position, done)
         if not os.read(0, 16):
             return
         for turn in range(task.rounds):
             for kind, count in plan.changes_by_kind().items():
                 size = count * (turn + 1) // task.rounds - done[kind]
-                if not size:
-                    continue
-                table = market_queries(
-                    size,
-                    kind,
-                    symbols=symbols,
-                    width=task.width,
-                    seed=task.seed,
-                    first=first[kind] + done[kind],
-                )
-                engine.register_table(table, kind=kind)
-                engine.deregister(query_ids(kind, done[kind], size))
-                done[kind] += size
-            print(json.dumps({"position": engine.position, **_counts(done)}), flush=True)
+                if size:
+                    table = plan.table(kind, first[kind] + done[kind], size, symbols=symbols)
+                    engine.register_table(table, kind=kind)
+                    engine.deregister(query_ids(kind, done[kind], size))
+                    done[kind] += size
+            _tell(engine.position, done)
             if select.select([0], [], [], task.every)[0]:
                 return
 
 
-def _counts(done: dict[str, int]) -> dict[str, dict[str, int]]:
-    return {"registered": dict(done), "dropped": dict(done)}
+def _tell(position: int, done: dict[str, int]) -> None:
+    print(json.dumps({"position": position, "registered": done, "dropped": done}), flush=True)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the demo, which tells us
-    main(Task(**json.loads(sys.argv[1])))
+    main(Task.from_json(sys.argv[1]))

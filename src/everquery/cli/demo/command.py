@@ -9,14 +9,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from everquery.cli.demo_embedded import run_embedded
-from everquery.cli.demo_job import Plan
-from everquery.cli.demo_report import print_summary
-from everquery.cli.demo_spark import run_on_spark
+from everquery.cli.demo.drive import run_embedded, run_on_spark
+from everquery.cli.demo.plan import Plan
+from everquery.cli.demo.report import print_summary
 from everquery.cli.group import INTERRUPTED
 from everquery.cli.numbers import parse_share
 from everquery.cli.options import CORES, Cores, RunEngine
-from everquery.cli.spark_demo_report import print_spark_summary
 from everquery.cli.this_process import clock_since_start
 from everquery.sources.market import LARGEST_FLUCTUATION
 
@@ -129,8 +127,7 @@ def demo(
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
-        printers = {RunEngine.spark: print_spark_summary, RunEngine.embedded: print_summary}
-        printers[engine](summary, console)
+        print_summary(summary, console)
         if engine is RunEngine.spark and out is None:
             console.print("--out FOLDER keeps registry, events and notices.", style="dim")
     if summary["interrupted"]:
