@@ -9,12 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from everquery.cli.demo.counts import count_words, ended_by_firing
-from everquery.cli.demo.plan import Plan
+from everquery.cli.demo.plan import THRESHOLD, Plan
 from everquery.cli.demo.run import COMPILING, Look, Run, Step
 from everquery.cli.numbers import megabytes, percent
 from everquery.cli.this_process import Clock, broken_off, peak_bytes, resident_bytes
 from everquery.engine import Engine
-from everquery.queries import Threshold
 from everquery.sources import market_stream, query_ids
 
 
@@ -120,7 +119,7 @@ class EmbeddedRun(Run):
         if counts.get("fire"):
             ended = ended_by_firing(notices)
             self._ended.update(ended.to_pylist())
-            tally.ended[Threshold.kind] += len(ended)
+            tally.ended[THRESHOLD] += len(ended)
         self.told_at_registration += count_words(notices["reason"]).get("registered", 0)
         level.batches += 1
         level.events += events

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from everquery.sources import market_queries
 
-SHARES = {"range": 0.1, "threshold": 0.1}  # of the queries; the rest are borders
+THRESHOLD = "threshold"  # the kind whose queries may end by themselves
+SHARES = {"range": 0.1, THRESHOLD: 0.1}  # of the queries; the rest are borders
 ROUNDS = 2  # how often each fluctuation level has its turn
 
 

@@ -16,14 +16,13 @@ import pyarrow.parquet as pq
 
 from everquery.cli.demo.counts import none_by_kind
 from everquery.cli.demo.helpers import Feeder, LiveChanges
-from everquery.cli.demo.plan import Plan
+from everquery.cli.demo.plan import THRESHOLD, Plan
 from everquery.cli.demo.registrar import Task
 from everquery.cli.demo.run import COMPILING, Look, Run, Step
 from everquery.cli.demo.stages import stages
 from everquery.cli.notice_files import NoticeFiles
 from everquery.cli.this_process import Clock, broken_off
 from everquery.engine import Engine
-from everquery.queries import Threshold
 from everquery.sharding.warm_up import warm_up
 from everquery.sources import MarketFiles, market_stream, query_numbers
 
@@ -237,10 +236,10 @@ class SparkRun(Run):
             self.tally.by_event = self._told.by_event
             self._recent = self._newest() or self._recent
         # The second process does not hear of fires: it may drop a query that has ended.
-        dropped = self.tally.dropped[Threshold.kind]
+        dropped = self.tally.dropped[THRESHOLD]
         ids = pa.array(self._told.ended, pa.string())
         ended = int((query_numbers(ids) >= dropped).sum())
-        self.tally.ended = none_by_kind() | {Threshold.kind: ended}
+        self.tally.ended = none_by_kind() | {THRESHOLD: ended}
         return self._recent
 
     def _newest(self) -> pa.Table | None:

@@ -1,4 +1,4 @@
-"""Streams that are altered or dropped, within a transaction of the registry."""
+"""Streams are created, altered and dropped, within a transaction of the registry."""
 
 from __future__ import annotations
 
@@ -6,19 +6,50 @@ from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, text, update
 
 from everquery.errors import InvalidStreamError, RegistryBehindError, UnknownStreamError
 from everquery.registry import tables
+from everquery.registry.bases import write_base
 from everquery.registry.definitions import stored_stream, stream_as_json
 from everquery.registry.digests import digest_of_stream
+from everquery.registry.orphans import left_log
 from everquery.registry.rows import whole_number
 from everquery.stream import Span, Stream
+
+_STREAMS = text("SELECT name, definition, digest FROM everquery_streams ORDER BY name")
+_STREAM = text("SELECT definition, digest FROM everquery_streams WHERE name = :name")
 
 
 def no_stream(name: str) -> UnknownStreamError:
     """Return the error for a stream that is not there."""
     return UnknownStreamError(f"the registry has no stream {name!r}; create it first")
+
+
+def read_streams(connection: Connection) -> dict[str, Stream]:
+    """Return all streams by name."""
+    rows = connection.execute(_STREAMS)
+    return {name: stored_stream(name, *row) for name, *row in rows}
+
+
+def create_stream(connection: Connection, stream: Stream, shown: str) -> None:
+    """Add a stream; one that is there already must be the same."""
+    definition = stream_as_json(stream)
+    row = connection.execute(_STREAM, {"name": stream.name}).one_or_none()
+    if row is not None:
+        known = stored_stream(stream.name, *row)
+        if known != stream:
+            raise InvalidStreamError(
+                f"{shown} has another stream {stream.name!r}: {known};"
+                f" here it is {stream}. Choose another name"
+            )
+        return
+    first = _first_position(connection, stream.name)
+    head, base = left_log(connection, stream.name) or (first, first)
+    digest = digest_of_stream(stream.name, definition)
+    connection.execute(insert(tables.streams).values((stream.name, definition, head, base, digest)))
+    if base == first and first:
+        write_base(connection, stream.name, base, ())
 
 
 def alter_stream(connection: Connection, name: str, spans: Mapping[str, Span | None]) -> Stream:
@@ -72,7 +103,7 @@ def drop_stream(connection: Connection, name: str, head: int | None) -> None:
             connection.execute(delete(table).where(table.c.stream == name))
 
 
-def first_position(connection: Connection, name: str) -> int:
+def _first_position(connection: Connection, name: str) -> int:
     """Return where the log of a new stream begins: behind all that one of its name has had."""
     meta = tables.meta
     noted = connection.execute(select(meta.c.value).where(meta.c.name == _dropped(name))).scalar()
