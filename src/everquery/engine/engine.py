@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -54,9 +55,12 @@ from everquery.registry.damage import Damage
 from everquery.registry.outage import Outage
 from everquery.registry.rows import damaged
 from everquery.shard import DueMerge, Shard
+from everquery.shard.failed_merges import FailedMerges
 from everquery.shard.snapshots import shard_of, snapshot_of
 from everquery.state.dead_letters import Example
 from everquery.stream import OWNER_COLUMNS, ROLES, Stream
+
+log = logging.getLogger("everquery.engine")
 
 BULK = 100_000  # rows of a table after which freed memory is given back
 
@@ -123,7 +127,7 @@ class Engine:
         self._lock = WholeCall()
         self._merger: ThreadPoolExecutor | None = None
         self._merging: tuple[DueMerge, Future[Any]] | None = None
-        self._failed_merges = 0
+        self._failed_merges = FailedMerges(log)
         self._reported = 0  # queries that ended by themselves, and no longer are in the registry
         self._outage = Outage(self._stream.name)
         self.refresh()
@@ -651,7 +655,9 @@ class Engine:
         """Return counts of queries by kind, bytes by structure, events, notices, dead letters.
 
         ``ended`` counts the queries that ended by themselves since this engine was opened: once
-        thresholds that fired, and queries whose ``ttl`` passed. ``registry`` is None without one;
+        thresholds that fired, and queries whose ``ttl`` passed. ``last_failed_merge`` is why the
+        last merge of segments failed, or None; answers do not depend on merges, and one that
+        failed is tried again (logger ``everquery.engine``). ``registry`` is None without one;
         else it has the ``position`` that its log has been followed to, and as ``trouble`` why the
         last batch could not follow it further, or None.
         """
@@ -671,7 +677,8 @@ class Engine:
                     "keys": shard.keys.nbytes(),
                     "hygiene": shard.hygiene.nbytes(),
                 },
-                "failed_merges": self._failed_merges,
+                "failed_merges": self._failed_merges.count,
+                "last_failed_merge": self._failed_merges.last,
                 "events": shard.events,
                 "held": 0 if shard.admission.held is None else len(shard.admission.held),
                 "notices": shard.notices,
@@ -773,10 +780,11 @@ class Engine:
         if self._merging is not None and self._merging[1].done():
             due, future = self._merging
             self._merging = None
-            if future.exception() is None:
+            error = future.exception()
+            if error is None:
                 self._shard.install(due, future.result())
             else:
-                self._failed_merges += 1
+                self._failed_merges.note(due.kind, error)
                 self._shard.abandon(due)
 
     def _start_merge(self) -> None:
