@@ -103,14 +103,15 @@ def test_advance_to_what_is_no_time(time):
     assert engine.stats()["events"] == 2
 
 
-def test_a_merge_that_fails_is_tried_again(engine, monkeypatch):
+def test_a_merge_that_fails_is_tried_again(engine, monkeypatch, caplog):
     monkeypatch.setattr(layers, "MERGED_AT_ONCE", 4)
     border = engine._shard.indexes["border"]
     build = border.layers._build
 
     def broken(rows):
-        raise MemoryError
+        raise MemoryError("no room")
 
+    assert engine.stats()["last_failed_merge"] is None
     for wave in range(6):
         engine.register([eq.Border(f"w{wave}q{i}", {"x": (i, i + 1)}) for i in range(4)])
         monkeypatch.setattr(border.layers, "_build", build)
@@ -119,6 +120,11 @@ def test_a_merge_that_fails_is_tried_again(engine, monkeypatch):
         engine.process(batch(k=["a"], x=[0.5]))
         engine.close()
     assert engine.stats()["failed_merges"] > 0
+    assert engine.stats()["last_failed_merge"] == "border: MemoryError: no room"
+    records = [record for record in caplog.records if record.name == "everquery.engine"]
+    assert len(records) == engine.stats()["failed_merges"]
+    assert records[0].levelname == "WARNING"
+    assert "in broken" in caplog.text  # the traceback
     engine.process(batch(k=["a"], x=[0.5]))
     engine.close()
     assert len(list(border.layers)) <= 2
