@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from everquery.index.kind import Explained, KindIndex
 from everquery.queries import Threshold
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change
+from everquery.queries.spec import Key
 from everquery.shard.alert_rules import StepRecord, apply_rules
 from everquery.shard.contents import Contents
 from everquery.shard.intake import Intake
@@ -143,14 +144,15 @@ class Shard:
         finally:
             admission.flushing = False
 
-    def expire(self, keys: Int32s) -> pa.Table:
+    def expire(self, keys: Iterable[Key]) -> pa.Table:
         """Forget keys now; return their leaves."""
         table = self.contents.keys
         with self._changing():
             announced = self._stepper.announce()
             nothing = self.contents.admission.accept_nothing()
-            keys = keys[table.seen[keys] != 0]
-            return self._finish(announced, nothing, [], keys, table.last_time[keys])
+            numbers = np.array(sorted({table.find(key) for key in keys} - {-1}), np.int32)
+            numbers = numbers[table.seen[numbers] != 0]
+            return self._finish(announced, nothing, [], numbers, table.last_time[numbers])
 
     def _step(self, arrivals: Events) -> pa.Table:
         admission = self.contents.admission
@@ -225,6 +227,46 @@ class Shard:
             pa.string() if key_type in (None, pa.null()) else key_type,
             labelled=self.labelled,
         )
+
+    # -- what it knows ------------------------------------------------------------------------
+
+    @property
+    def key_type(self) -> pa.DataType | None:
+        """The type of keys; None before a query or an event has told it."""
+        return self.contents.keys.type
+
+    @property
+    def time_type(self) -> pa.DataType | None:
+        """The type of times; None before the first batch."""
+        return self.contents.admission.time_type
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts of queries by kind, bytes by structure, events, notices, dead letters."""
+        self.queries.settle()
+        contents = self.contents
+        catalog, hygiene = contents.catalog, contents.hygiene
+        by_reason = contents.dead_letters.by_reason()
+        held = contents.admission.held
+        return {
+            "queries": {kind: catalog.count(i) for i, kind in enumerate(contents.indexes)},
+            "paused": catalog.paused,
+            "keys": len(contents.keys),
+            "bytes": {
+                **{f"{kind} index": index.nbytes() for kind, index in contents.indexes.items()},
+                "catalog": catalog.nbytes(),
+                "query ids": catalog.names.name_bytes(),
+                "keys": contents.keys.nbytes(),
+                "hygiene": hygiene.nbytes(),
+            },
+            "events": self.events,
+            "held": 0 if held is None else len(held),
+            "notices": self.notices,
+            "throttled": hygiene.throttled,
+            "undone": hygiene.undone,
+            "waiting": len(hygiene.pairs),
+            "dead_letters": sum(by_reason.values()),
+            "dead_letters_by_reason": by_reason,
+        }
 
     # -- questions ----------------------------------------------------------------------------
 
