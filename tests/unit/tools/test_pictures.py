@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-TOOL = Path(__file__).parents[2] / "tools" / "pictures.py"
+TOOL = Path(__file__).parents[3] / "tools" / "pictures.py"
 
 
 def load():

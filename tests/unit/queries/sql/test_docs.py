@@ -9,7 +9,7 @@ from everquery.errors import UnknownStreamError
 from everquery.queries.sql import CreateStream, InvalidSqlError, read_sql
 from everquery.queries.sql.emit import CLAUSES
 
-PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "sql.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```sql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 VALUES = {"symbol": "IBM", "low": 40, "high": 50.5, "owner": "ann", "phi": 1, "epsilon": 0.01}
 

@@ -1,4 +1,4 @@
-"""Spans, quotas and labels from the command line."""
+"""Spans and labels of queries from the command line."""
 
 import json
 
@@ -29,38 +29,12 @@ def test_spans(shell, tmp_path):
     assert [row["id"] for row in shell.json("query", "list")] == ["few"]
 
 
-def test_replay_ends_nothing_for_good(shell, tmp_path):
-    shell("query", "add", "calm", "--box", "price=40..50", "--ttl", "8")
-    events = tmp_path / "e.csv"
-    events.write_text("symbol,ts,price\nIBM,0,45\nIBM,9,45\n")
-    counts = shell.json("replay", events)["by_query"]
-    assert counts == [{"query_id": "calm", "end": 1, "enter": 1}]
-    assert [row["id"] for row in shell.json("query", "list")] == ["calm"]
-
-
 def test_labels(shell, tmp_path):
     shell("query", "add", "q", "--owner", "ann", "--label", "team=fx", "--kind", "range")
     line = json.loads(run(shell, tmp_path, "--labels", "--json").splitlines()[0])
     assert (line["owner"], line["labels"]) == ("ann", '{"team": "fx"}')
     assert "owner=ann  labels=" in run(shell, tmp_path, "--labels")
     assert "owner" not in run(shell, tmp_path)
-
-
-def test_quotas(shell):
-    assert "may have 1 live query; 0 are" in shell("quota", "set", "ann", 1).stdout
-    shell("quota", "default", 5)
-    shell("query", "add", "a", "--owner", "ann")
-    result = shell("query", "add", "b", "--owner", "ann", code=1)
-    assert "owner 'ann' has 1 live queries and a quota of 1" in result.stderr
-    assert shell.json("quota", "list") == [
-        {"owner": None, "quota": 5, "live": None},
-        {"owner": "ann", "quota": 1, "live": 1},
-    ]
-    assert "(any other)" in shell("quota", "list").stdout
-    shell("quota", "drop", "ann")
-    shell("quota", "drop")
-    assert shell.json("quota", "list") == []
-    shell("quota", "set", "ann", "--", -1, code=2)
 
 
 def test_spans_of_query_files(shell, tmp_path):
