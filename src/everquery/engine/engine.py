@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from everquery.core.memory import release_freed_memory
 from everquery.core.names import repeated
-from everquery.engine.answers import answer_of, quantiles_of
+from everquery.engine.answers import ask_kind, ask_query
 from everquery.engine.calls import WholeCall
 from everquery.engine.composites import reach_parts, with_parts
 from everquery.engine.listing import filtered, list_queries
@@ -36,7 +36,6 @@ from everquery.errors import (
     UnknownQueryError,
     UnknownStreamError,
 )
-from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.changes import (
     Change,
@@ -46,6 +45,7 @@ from everquery.queries.changes import (
     RegisterBlocks,
     Resume,
 )
+from everquery.queries.known import known_specs, spec_of
 from everquery.queries.spec import LONGEST_KEY, Key, bad_text
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
@@ -256,7 +256,7 @@ class Engine:
         queries = (query,) if isinstance(query, Query) else tuple(query)
         for each in queries:
             if not isinstance(each, Query) or type(each) is Query:
-                kinds = ", ".join(kind.spec.__name__ for kind in KINDS.values())
+                kinds = ", ".join(spec.__name__ for spec in known_specs())
                 raise InvalidQueryError(f"{each!r} is no standing query; give one of {kinds}")
         self._apply(Register(tuple(part for each in queries for part in each.parts())))
 
@@ -292,8 +292,7 @@ class Engine:
         QuotaError
             If an owner has no room for its rows; when they may be skipped, they are bad rows.
         """
-        if kind not in KINDS:
-            raise InvalidQueryError(f"kind is {kind!r}; it takes one of {', '.join(KINDS)}")
+        spec = spec_of(kind)
         if on_error not in ("raise", "skip"):
             raise InvalidQueryError(f"on_error is {on_error!r}; it takes 'raise' or 'skip'")
         with self._lock:
@@ -305,7 +304,7 @@ class Engine:
                 )
             checked = check_table(
                 table,
-                KINDS[kind].spec,
+                spec,
                 self._stream,
                 already_live=self._shard.live,
                 repeated=repeated,
@@ -489,7 +488,8 @@ class Engine:
         """
         _ids(query_id)
         with self._lock:
-            return self._shard.progress(query_id)
+            seen: int = ask_query(self._shard, "progress", query_id)
+            return seen
 
     def answer(self, query_id: str, *, key: Key | None = None) -> Answer:
         """Return what a quantile query is answered now.
@@ -517,7 +517,8 @@ class Engine:
         """
         _ids(query_id)
         with self._lock:
-            return answer_of(self._shard, query_id, key)
+            found: Answer = ask_query(self._shard, "answer", query_id, key=key)
+            return found
 
     def quantiles(
         self,
@@ -554,7 +555,10 @@ class Engine:
         [7.0, 12.0, 48.0]
         """
         with self._lock:
-            return quantiles_of(self._shard, attribute, phi, key, last)
+            found: list[Answer] = ask_kind(
+                self._shard, "quantiles", attribute, phi=phi, key=key, last=last
+            )
+            return found
 
     def explain(self, query_id: str) -> Explanation:
         """Return how a query is evaluated, and what it is expected to cost."""
@@ -792,12 +796,12 @@ class Engine:
 
 def open_registry(url: str) -> Registry:
     """Return the registry at a URL."""
-    return Registry(url, {name: kind.spec for name, kind in KINDS.items()})
+    return Registry(url)
 
 
 def damaged_registry(url: str) -> Registry:
     """Return the registry at a URL however it is, to be checked and repaired."""
-    return Registry(url, {name: kind.spec for name, kind in KINDS.items()}, damaged=True)
+    return Registry(url, damaged=True)
 
 
 def unreadable_streams(url: str) -> list[Damage]:

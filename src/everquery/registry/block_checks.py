@@ -17,6 +17,7 @@ from everquery.core.names import repeated
 from everquery.errors import RegistryError
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
+from everquery.queries.known import spec_of
 from everquery.queries.labels import bad_labels
 from everquery.queries.numbers import NONE
 from everquery.queries.spans import FRACTION, NANOSECONDS, NO_SPAN, SpanColumn
@@ -28,12 +29,10 @@ LARGEST_ROW = 2**31 - 1
 Bools = npt.NDArray[np.bool_]
 
 
-def check_blocks(
-    blocks: tuple[QueryBlock, ...], stream: Stream, kinds: dict[str, type[Query]]
-) -> None:
+def check_blocks(blocks: tuple[QueryBlock, ...], stream: Stream) -> None:
     """Raise `RegistryError` if blocks can't have been registered together on the stream."""
     for block in blocks:
-        for rows, reason in _problems(block, stream, kinds[block.kind]):
+        for rows, reason in _problems(block, stream, spec_of(block.kind)):
             if np.any(rows):
                 row = int(np.argmax(rows))
                 raise RegistryError(f"query {row:,} of {len(block):,} can't be: {reason}")

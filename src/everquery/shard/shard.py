@@ -34,8 +34,10 @@ from everquery.index.rows import (
     joined,
 )
 from everquery.kinds import KINDS
+from everquery.kinds.quantile.spec import Quantile
 from everquery.kinds.threshold.index import ThresholdIndex
-from everquery.queries import Quantile, Query, Threshold
+from everquery.kinds.threshold.spec import Threshold
+from everquery.queries import Query
 from everquery.queries.block import QueryBlock, blocks_of_queries, check_fit
 from everquery.queries.changes import (
     Change,

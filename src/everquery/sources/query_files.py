@@ -13,7 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from everquery.errors import UnreadableFileError
-from everquery.queries import Border, Quantile, Query, Range, Threshold
+from everquery.queries.known import known_specs
 from everquery.sources.cells import (
     cast_cells,
     numbers,
@@ -28,10 +28,6 @@ from everquery.sources.formats import (
     explained,
     format_of,
 )
-
-SPECS: tuple[type[Query], ...] = (Range, Border, Threshold, Quantile)
-NUMBERS = {name for spec in SPECS for name in (*spec.spans, *(n.name for n in spec.numbers))}
-FLAGS = {name for spec in SPECS for name in spec.options}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +114,22 @@ def _read_csv_queries(path: Path, progress: Callable[[int, int], None]) -> Query
 def _typed_queries(cells: pa.Table, skipped: list[int], reasons: list[str]) -> QueryRows:
     """Give the columns of a CSV their types; rows with a cell that has another go to the errors."""
     at = _rows_without(cells.num_rows, skipped)
+    flags = {name for spec in known_specs() for name in spec.options}
+    figures = {name for spec in known_specs() for name in spec.spans}
+    figures |= {number.name for spec in known_specs() for number in spec.numbers}
     bad: dict[int, str] = {}
     columns = {}
     for name in cells.column_names:
         column = single_array(cells.column(name))
         typed = column
-        if name.endswith(("_lo", "_hi")) or name in NUMBERS:
+        if name.endswith(("_lo", "_hi")) or name in figures:
             typed = numbers(column)
-        elif name in FLAGS:
+        elif name in flags:
             typed = cast_cells(column, pa.bool_())
         if typed.null_count > column.null_count:
             wrong = pc.and_(pc.is_valid(column), pc.is_null(typed))
             for row in pc.indices_nonzero(wrong).to_pylist():
-                what = "true or false" if name in FLAGS else "a number that float64 holds exactly"
+                what = "true or false" if name in flags else "a number that float64 holds exactly"
                 bad.setdefault(row, f"{name} is {column[row].as_py()!r}, which is not {what}")
         columns[name] = typed
     table = pa.table(columns)

@@ -13,7 +13,7 @@ from everquery.index.flags import BY_KEY, LIVE
 from everquery.index.rows import NO_KEY
 from everquery.index.weighed import HEAVIEST
 from everquery.kinds import KINDS
-from everquery.queries import Quantile
+from everquery.kinds.quantile.spec import Quantile
 from everquery.shard.checks.invariants import (
     MOST,
     TIME,

@@ -8,7 +8,7 @@ import pyarrow as pa
 from everquery.core.arrays import Array
 from everquery.index.rows import ANSWER
 from everquery.kinds import KINDS
-from everquery.queries import Threshold
+from everquery.kinds.threshold.spec import Threshold
 from everquery.queries.spans import FRACTION, NANOSECONDS, SpanColumn
 from everquery.shard.checks.invariants import (
     Contents,
