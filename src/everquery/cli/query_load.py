@@ -75,7 +75,7 @@ def load(
             table = _with_integer_keys(table)
         if rows.errors.num_rows and on_error is OnError.refuse:
             _report(rows.errors, errors)
-            raise InvalidTableError(_refusal(rows.errors), rows.errors)
+            raise InvalidTableError(_refusal(rows.errors, rows.bad), rows.errors)
         progress.update(task, description=f"registering {table.num_rows:,} queries", total=None)
         try:
             mode = "skip" if on_error is OnError.skip else "raise"
@@ -85,17 +85,18 @@ def load(
             _report(bad, errors)
             if not bad.num_rows:
                 raise
-            raise InvalidTableError(_refusal(bad), bad) from error
+            raise InvalidTableError(_refusal(bad, bad.num_rows), bad) from error
     bad = _in_file(done.errors, rows)
+    skipped = done.errors.num_rows + rows.bad
     _report(bad, errors)
     if as_json:
-        summary = {"registered": done.registered, "skipped": bad.num_rows, "kind": chosen}
+        summary = {"registered": done.registered, "skipped": skipped, "kind": chosen}
         print_json(summary | {"errors": None if errors is None else str(errors)})
         return
     typer.echo(f"registered {counted(done.registered, 'query', 'queries')} from {file}")
-    if bad.num_rows:
-        where = f"; see {errors}" if errors else f": {_some(bad)}"
-        typer.echo(f"left out {counted(bad.num_rows, 'bad row')}{where}", err=True)
+    if skipped:
+        where = f"; see {errors}" if errors else f": {_some(bad, skipped)}"
+        typer.echo(f"left out {counted(skipped, 'bad row')}{where}", err=True)
 
 
 def _progress(console: Console) -> Progress:
@@ -162,15 +163,16 @@ def _report(bad: pa.Table, path: Path | None) -> None:
         ) from error
 
 
-def _some(bad: pa.Table) -> str:
+def _some(bad: pa.Table, count: int) -> str:
+    """Return the first of so many bad rows."""
     lines = bad.slice(0, SHOWN).to_pylist()
     texts = [f"row {line['row']} ({line['id']!r}): {line['reason']}" for line in lines]
-    more = [f"and {bad.num_rows - SHOWN:,} more"] if bad.num_rows > SHOWN else []
+    more = [f"and {count - SHOWN:,} more"] if count > SHOWN else []
     return "; ".join([*texts, *more])
 
 
-def _refusal(bad: pa.Table) -> str:
+def _refusal(bad: pa.Table, count: int) -> str:
     return (
-        f"{counted(bad.num_rows, 'row is', 'rows are')} bad, so none is registered"
-        f" (--on-error skip registers the good ones): {_some(bad)}"
+        f"{counted(count, 'row is', 'rows are')} bad, so none is registered"
+        f" (--on-error skip registers the good ones): {_some(bad, count)}"
     )

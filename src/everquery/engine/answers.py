@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
-from everquery.index.flags import OPTION_FLAGS
+from everquery.index.flags import option_flags
 from everquery.kinds import KINDS, Kind
 from everquery.kinds.answer import Asked, AskedQuery
 from everquery.shard import Shard
@@ -25,7 +25,7 @@ def ask_query(shard: Shard, question: str, query_id: str, **said: Any) -> Any:  
     """
     shard.settle()
     slot = int(shard.catalog.slots(pa.array([str(query_id)], pa.string()))[0])
-    kind = list(KINDS.values())[shard.catalog.kind[slot]]
+    kind = KINDS[shard.contents.kind_of(slot)]
     if question not in kind.questions:
         able = [each for each in KINDS.values() if question in each.questions]
         others = " and ".join(each.name for each in able)
@@ -34,7 +34,7 @@ def ask_query(shard: Shard, question: str, query_id: str, **said: Any) -> Any:  
             f" {able[0].questions[question].says}"
         )
     flags = shard.catalog.flags[slot]
-    options = {name: bool(flags & OPTION_FLAGS[name]) for name in kind.spec.options}
+    options = {name: bool(flags & flag) for name, flag in option_flags(kind.spec.options).items()}
     query = AskedQuery(query_id, slot, options)
     return kind.questions[question].ask(_asked(shard, kind), query, **said)
 

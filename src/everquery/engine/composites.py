@@ -47,8 +47,8 @@ def with_parts(shard: Shard, ids: pa.Array) -> pa.Array:
     live = shard.live(ids)
     if live.all():
         return ids
-    kinds = [(number, kind) for number, kind in enumerate(KINDS.values()) if kind.spec.composites]
-    every = [(kind, _ids_of_kind(shard, number)) for number, kind in kinds]
+    kinds = [KINDS[name] for name in shard.indexes if KINDS[name].spec.composites]
+    every = [(kind, _ids_of_kind(shard, kind)) for kind in kinds]
     found: dict[str, None] = {}  # in order, each once
     for name, is_live in zip(ids.to_pylist(), live, strict=True):
         parts: list[str] = []
@@ -58,12 +58,11 @@ def with_parts(shard: Shard, ids: pa.Array) -> pa.Array:
     return pa.array(found, pa.string())
 
 
-def _ids_of_kind(shard: Shard, number: int) -> pa.Array:
+def _ids_of_kind(shard: Shard, kind: Kind) -> pa.Array:
     """Return the ids of all live queries of a kind, in order of registration."""
     catalog = shard.catalog
-    n = len(catalog)
-    wanted = (catalog.kind[:n] == number) & (catalog.flags[:n] != 0)
-    return catalog.names.strings().take(pa.array(np.flatnonzero(wanted)))
+    live = np.flatnonzero(catalog.flags[: len(catalog)]).astype(np.int32)
+    return catalog.names.strings().take(pa.array(shard.of_kind(live, kind.name)))
 
 
 def _parts_of(name: str, kind: Kind, ids: pa.Array) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,7 +11,7 @@ from datetime import date, datetime
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -50,13 +51,17 @@ from everquery.queries.spec import LONGEST_KEY, Key, bad_text
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
 from everquery.registry import Base, Entry, Registry
+from everquery.registry.away import AwayRegistry
 from everquery.registry.damage import Damage
 from everquery.registry.outage import Outage
 from everquery.registry.rows import damaged
 from everquery.shard import DueMerge, Shard
+from everquery.shard.failed_merges import FailedMerges
 from everquery.shard.snapshots import shard_of, snapshot_of
 from everquery.state.dead_letters import Example
 from everquery.stream import OWNER_COLUMNS, ROLES, Stream
+
+log = logging.getLogger("everquery.engine")
 
 BULK = 100_000  # rows of a table after which freed memory is given back
 
@@ -82,6 +87,9 @@ class Engine:
         Whether notices tell the owner and the labels (JSON) of their queries.
     read_only : bool
         Follow the registry, and never write to it: not even that a query ended by its ``ttl``.
+    snapshot : bytes, optional
+        Begin as the engine that a `snapshot` was taken of. The registry, given by its URL, may
+        then be away: the engine goes on as `process` does, and follows it as soon as it is back.
 
     Examples
     --------
@@ -103,12 +111,15 @@ class Engine:
         lazy: bool = False,
         labels: bool = False,
         read_only: bool = False,
+        snapshot: bytes | None = None,
     ) -> None:
         self._lazy = lazy
+        if snapshot is not None and isinstance(stream, Stream) and isinstance(registry, str):
+            registry = cast("Registry", AwayRegistry(registry, stream, open_registry))
         self._registry = open_registry(registry) if isinstance(registry, str) else registry
         if isinstance(stream, Stream):
             self._stream = stream
-            if self._registry is not None:
+            if self._registry is not None and snapshot is None:
                 self._registry.create_stream(stream)
         elif self._registry is not None:
             self._stream = self._registry.stream(stream)
@@ -123,10 +134,14 @@ class Engine:
         self._lock = WholeCall()
         self._merger: ThreadPoolExecutor | None = None
         self._merging: tuple[DueMerge, Future[Any]] | None = None
-        self._failed_merges = 0
+        self._failed_merges = FailedMerges(log)
         self._reported = 0  # queries that ended by themselves, and no longer are in the registry
         self._outage = Outage(self._stream.name)
-        self.refresh()
+        if snapshot is None:
+            self.refresh()
+        else:
+            self.restore(snapshot)
+            self._follow()
 
     @property
     def stream(self) -> Stream:
@@ -183,12 +198,21 @@ class Engine:
         return self._position
 
     def refresh(self) -> int:
-        """Follow the registry's log to its end; return how many queries its changes name."""
+        """Follow the registry's log to its end; return how many queries its changes name.
+
+        Raises
+        ------
+        RegistryError
+            If the registry is away, damaged (`RegistryDamagedError`), or older than this engine
+            (`RegistryLostError`).
+        """
         if self._registry is None:
             return 0
         with self._lock:
             before = self._position
-            if self._registry.head(self._stream.name) > before:
+            head = self._registry.head(self._stream.name)
+            self._outage.check(head, before)
+            if head > before:
                 with contextlib.closing(self._registry.read(self._stream, before)) as entries:
                     for entry in entries:
                         self._take(entry)
@@ -631,9 +655,12 @@ class Engine:
 
     def _stepped(self, notices: pa.Table) -> pa.Table:
         """Tell the registry which queries have ended; if it does not answer, a step later."""
-        if self._outage.reason is None:
-            with contextlib.suppress(RegistryError, UnknownStreamError):
+        if self._shard.ended and self._outage.is_over():
+            began = monotonic()
+            try:
                 self._report_ended()
+            except (RegistryError, UnknownStreamError) as error:
+                self._outage.note(error, monotonic() - began)
         return notices
 
     # -- what it knows ------------------------------------------------------------------------
@@ -655,7 +682,9 @@ class Engine:
         """Return counts of queries by kind, bytes by structure, events, notices, dead letters.
 
         ``ended`` counts the queries that ended by themselves since this engine was opened: once
-        thresholds that fired, and queries whose ``ttl`` passed. ``registry`` is None without one;
+        thresholds that fired, and queries whose ``ttl`` passed. ``last_failed_merge`` is why the
+        last merge of segments failed, or None; answers do not depend on merges, and one that
+        failed is tried again (logger ``everquery.engine``). ``registry`` is None without one;
         else it has the ``position`` that its log has been followed to, and as ``trouble`` why the
         last batch could not follow it further, or None.
         """
@@ -675,7 +704,8 @@ class Engine:
                     "keys": shard.keys.nbytes(),
                     "hygiene": shard.hygiene.nbytes(),
                 },
-                "failed_merges": self._failed_merges,
+                "failed_merges": self._failed_merges.count,
+                "last_failed_merge": self._failed_merges.last,
                 "events": shard.events,
                 "held": 0 if shard.admission.held is None else len(shard.admission.held),
                 "notices": shard.notices,
@@ -704,6 +734,7 @@ class Engine:
             self._merging = None
             self._state = restored
             self._position = position
+            self._outage = Outage(self._stream.name)
 
     def _stream_of(self, name: str) -> Stream:
         """Return a stream that SQL names."""
@@ -766,21 +797,18 @@ class Engine:
     def _catch_up(self) -> None:
         """Read what another writer wrote; raise if nobody did."""
         if not self.refresh():
-            raise RegistryError(
-                f"this engine stands at position {self._position} of {self._stream.name!r}, and"
-                " the registry is not there: it is older than the engine, or another one."
-                " Open a new engine on it"
-            )
+            raise self._outage.lost(self._position)
 
     def _install_merged(self) -> None:
         """Put a merge that is done in its place; one that failed is tried again."""
         if self._merging is not None and self._merging[1].done():
             due, future = self._merging
             self._merging = None
-            if future.exception() is None:
+            error = future.exception()
+            if error is None:
                 self._shard.install(due, future.result())
             else:
-                self._failed_merges += 1
+                self._failed_merges.note(due.kind, error)
                 self._shard.abandon(due)
 
     def _start_merge(self) -> None:

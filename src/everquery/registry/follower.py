@@ -330,7 +330,7 @@ class Follower:
 
     def _opened(self) -> Registry:
         if self._registry is None:
-            _check_file(self._url)
+            check_file(self._url)
             self._registry = Registry(self._url)
         return self._registry
 
@@ -347,7 +347,7 @@ class Follower:
             self._registry = None
 
 
-def _check_file(url: str) -> None:
+def check_file(url: str) -> None:
     """Raise if a SQLite file is not there: opening it would make an empty one in its place."""
     name = _file_of(url)
     if name is not None and not Path(name).exists():

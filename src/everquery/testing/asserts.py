@@ -9,17 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from everquery.kinds import KINDS
+from everquery.shard.writing import figure_names
 from everquery.stream import Stream
 from everquery.testing.notice import Notice
-
-_OF_ALL = ("query_id", "kind", "event", "key", "time", "seq", "reason", "held_back", "notice_id")
-_OF_RUNTIMES = ("log_position", "owner", "labels")
 
 
 def notices_of(table: pa.Table, stream: Stream) -> list[Notice]:
     """Return a table of notices as comparable objects, in order."""
-    others = {*_OF_ALL, *_OF_RUNTIMES, *stream.attributes}
-    further = [name for name in table.column_names if name not in others]
+    names = figure_names(stream)
     return [
         Notice(
             query_id=row["query_id"],
@@ -30,21 +27,16 @@ def notices_of(table: pa.Table, stream: Stream) -> list[Notice]:
             time=row["time"],
             values=tuple(row[name] for name in stream.attributes),
             held_back=row["held_back"],
-            further=_further(row, further),
+            further=_further(row, names),
         )
         for row in table.to_pylist()
     ]
 
 
-def _further(row: dict[str, Any], names: list[str]) -> tuple[tuple[str, Any], ...]:
-    """Return the columns that only some kinds have; one may be named after its kind too."""
-    prefixes = [f"{kind}_" for kind in KINDS]
-    found = []
-    for name in names:
-        if row[name] is not None:
-            prefix = next((each for each in prefixes if name.startswith(each)), "")
-            found.append((name.removeprefix(prefix), row[name]))
-    return tuple(found)
+def _further(row: dict[str, Any], names: dict[str, str]) -> tuple[tuple[str, Any], ...]:
+    """Return the columns that only notices of its kind have, where they are filled."""
+    columns = (column.name for column in KINDS[row["kind"]].index.columns)
+    return tuple((name, row[names[name]]) for name in columns if row[names[name]] is not None)
 
 
 def by_key(notices: Iterable[Notice]) -> dict[Any, list[Notice]]:

@@ -9,13 +9,14 @@ import pytest
 
 import everquery as eq
 from everquery.errors import InvalidBatchError, SnapshotError
+from everquery.index import layers
 from everquery.kinds import KINDS
 from everquery.kinds.range.index import RangeIndex
 from everquery.queries.block import blocks_of_queries
 from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
-from everquery.shard.notices import notice_schema
+from everquery.shard.writing import notice_schema
 from everquery.sharding import durable
 from everquery.sharding.durable import Job, forget_live
 from everquery.sharding.journal import PIECE, Contents, Journal, MemoryCells
@@ -260,6 +261,26 @@ def test_what_is_no_querys_fault_is_raised(monkeypatch):
     with pytest.raises(RuntimeError, match="always"):
         shard.run(Register((eq.Range("q", {}),)), rows=[("IBM", 1, 5.0, "x")])
     assert "head" not in shard.cells  # nothing was written
+
+
+def test_a_merge_that_fails_stops_nothing_and_is_warned_of_14(monkeypatch, caplog):
+    monkeypatch.setattr(layers, "MERGED_AT_ONCE", 4)
+    shard = OneShard()
+    run = layers.Merge.run
+
+    def broken(merge):
+        raise MemoryError("no room")
+
+    for wave in range(5):
+        monkeypatch.setattr(layers.Merge, "run", broken if wave < 4 else run)
+        queries = tuple(eq.Range(f"w{wave}q{i}", {"price": (i, i + 1)}) for i in range(8))
+        output = shard.run(Register(queries), rows=[("IBM", wave, 0.5, "x")])
+        assert len(told(output)) == wave + 1
+        assert not output.quarantined
+    assert "a merge of range queries failed" in caplog.text
+    assert "in broken" in caplog.text  # the traceback
+    here = durable.DurableShard.open(shard.job, 0, shard.cells)
+    assert len(list(here.shard.indexes["range"].layers)) <= 2
 
 
 def test_a_key_of_another_type_is_refused():
