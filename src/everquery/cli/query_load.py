@@ -25,7 +25,7 @@ from everquery.cli.options import (
 from everquery.cli.output import counted, print_json
 from everquery.errors import InvalidTableError, UnwritableFileError
 from everquery.kinds import KINDS
-from everquery.queries.table import no_errors
+from everquery.queries.table_columns import no_errors
 from everquery.sources.query_files import QueryRows, read_queries
 
 SHOWN = 3
