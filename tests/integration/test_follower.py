@@ -39,7 +39,7 @@ def ids(rows):
     for row in sorted(rows, key=lambda row: (row.position, row.number)):
         assert at is None or row.position == at
         at = row.position + row.count
-        shard.apply(decode_change(row.operation, row.payload, STREAM, SPECS))
+        shard.apply(decode_change(row.operation, row.payload, STREAM))
     shard.settle()
     live = [i for block, _ in shard.blocks() for i in block.ids.to_pylist()]
     return sorted(live), sorted(shard.paused_ids().to_pylist())

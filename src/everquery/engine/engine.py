@@ -20,9 +20,9 @@ from everquery.engine.quotas import check_quota, rows_beyond
 from everquery.engine.results import Registered
 from everquery.engine.statements import execute
 from everquery.errors import InvalidQueryError, InvalidStreamError
-from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.changes import Deregister, Pause, Register, RegisterBlocks, Resume
+from everquery.queries.known import known_specs, spec_of
 from everquery.queries.spec import Key
 from everquery.queries.sql import read_sql
 from everquery.queries.table import check_table
@@ -167,7 +167,7 @@ class Engine(Questions):
         queries = (query,) if isinstance(query, Query) else tuple(query)
         for each in queries:
             if not isinstance(each, Query) or type(each) is Query:
-                kinds = ", ".join(kind.spec.__name__ for kind in KINDS.values())
+                kinds = ", ".join(spec.__name__ for spec in known_specs())
                 raise InvalidQueryError(f"{each!r} is no standing query; give one of {kinds}")
         parts = tuple(part for each in queries for part in each.parts())
         with self._lock:
@@ -205,8 +205,7 @@ class Engine(Questions):
         QuotaError
             If an owner has no room for its rows; when they may be skipped, they are bad rows.
         """
-        if kind not in KINDS:
-            raise InvalidQueryError(f"kind is {kind!r}; it takes one of {', '.join(KINDS)}")
+        spec = spec_of(kind)
         if on_error not in ("raise", "skip"):
             raise InvalidQueryError(f"on_error is {on_error!r}; it takes 'raise' or 'skip'")
         with self._lock:
@@ -218,7 +217,7 @@ class Engine(Questions):
                 )
             checked = check_table(
                 table,
-                KINDS[kind].spec,
+                spec,
                 self.stream,
                 already_live=self._shard.live,
                 repeated=repeated,
@@ -415,4 +414,4 @@ class Engine(Questions):
 
 def open_registry(url: str) -> Registry:
     """Return the registry at a URL."""
-    return Registry(url, {name: kind.spec for name, kind in KINDS.items()})
+    return Registry(url)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from everquery.engine.engine import Engine, open_registry
 from everquery.errors import RegistryDamagedError
-from everquery.kinds import KINDS
 from everquery.registry import Registry
 from everquery.registry.damage import Damage
 
 
 def damaged_registry(url: str) -> Registry:
     """Return the registry at a URL however it is, to be checked and repaired."""
-    return Registry(url, {name: kind.spec for name, kind in KINDS.items()}, damaged=True)
+    return Registry(url, damaged=True)
 
 
 def unreadable_streams(url: str) -> list[Damage]:

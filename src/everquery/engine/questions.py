@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from everquery.engine.answers import answer_of, quantiles_of
+from everquery.engine.answers import ask_kind, ask_query
 from everquery.engine.arguments import ids_of
 from everquery.engine.calls import WholeCall
 from everquery.engine.composites import with_parts
@@ -126,7 +126,8 @@ class Questions:
         """
         ids_of(query_id)
         with self._lock:
-            return self._shard.progress(query_id)
+            seen: int = ask_query(self._shard, "progress", query_id)
+            return seen
 
     def answer(self, query_id: str, *, key: Key | None = None) -> Answer:
         """Return what a quantile query is answered now.
@@ -154,7 +155,8 @@ class Questions:
         """
         ids_of(query_id)
         with self._lock:
-            return answer_of(self._shard, query_id, key)
+            found: Answer = ask_query(self._shard, "answer", query_id, key=key)
+            return found
 
     def quantiles(
         self,
@@ -191,7 +193,10 @@ class Questions:
         [7.0, 12.0, 48.0]
         """
         with self._lock:
-            return quantiles_of(self._shard, attribute, phi, key, last)
+            found: list[Answer] = ask_kind(
+                self._shard, "quantiles", attribute, phi=phi, key=key, last=last
+            )
+            return found
 
     def explain(self, query_id: str) -> Explanation:
         """Return how a query is evaluated, and what it is expected to cost."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from everquery.errors import RegistryDamagedError, UnknownStreamError
-from everquery.queries import Query
 from everquery.queries.changes import Change
 from everquery.registry import claims, quotas, readers, reading, streams, tables
 from everquery.registry.appending import Appender
@@ -32,14 +31,11 @@ class Registry:
     ----------
     url : str
         A SQLAlchemy URL: ``sqlite:///queries.db``, ``postgresql+psycopg://user@host/database``.
-    kinds : mapping from name to spec
-        The kinds of query that may be in the log.
     damaged : bool
         Open it however it is, to be checked and repaired.
     """
 
-    def __init__(self, url: str, kinds: dict[str, type[Query]], *, damaged: bool = False) -> None:
-        self._kinds = kinds
+    def __init__(self, url: str, *, damaged: bool = False) -> None:
         self._connections = Connections(url)
         self._shown = self._connections.shown
         if not damaged:
@@ -167,17 +163,17 @@ class Registry:
         changes behind it.
         """
         with self._connections.reading() as connection:
-            yield from reading.read(connection, stream, start, self._kinds)
+            yield from reading.read(connection, stream, start)
 
     def find_damage(self) -> list[Damage]:
         """Return all that is wrong with any row."""
         with self._connections.reading() as connection:
-            return find_damage(connection, self._kinds, self._shown)
+            return find_damage(connection, self._shown)
 
     def repair(self) -> list[Damage]:
         """Make the registry whole, in one transaction, and return what was wrong with it."""
         with self._connections.writing() as connection:
-            return repair(connection, self._kinds, self._shown)
+            return repair(connection, self._shown)
 
     def claim(self, reader: str) -> claims.Claim | None:
         """Return a claim on a reader in this process; None if another process has it."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from everquery.queries import Query
 from everquery.queries.changes import Change
 from everquery.registry import readers
 from everquery.registry.rows import base_rows, change_of, expect_end, log_rows
@@ -57,35 +56,29 @@ class Entry:
     change: Change
 
 
-def read(
-    connection: Connection, stream: Stream, start: int, kinds: dict[str, type[Query]]
-) -> Iterator[Entry | Base]:
+def read(connection: Connection, stream: Stream, start: int) -> Iterator[Entry | Base]:
     """Yield the changes from a position on, and first the base if they are gone."""
     head, base = readers.span_of(connection, stream.name)
     if start < base and not (start and readers.reaches(connection, stream.name, start)):
-        yield _read_base(connection, stream, base, kinds)
+        yield _read_base(connection, stream, base)
         start = base
-    yield from _read_log(connection, stream, start, head, kinds)
+    yield from _read_log(connection, stream, start, head)
 
 
-def _read_log(
-    connection: Connection, stream: Stream, start: int, head: int, kinds: dict[str, type[Query]]
-) -> Iterator[Entry]:
+def _read_log(connection: Connection, stream: Stream, start: int, head: int) -> Iterator[Entry]:
     """Yield the changes from a position to the head, without a gap."""
     end = start
     at = {"name": stream.name, "start": start}
     # Closed even if a row is bad: SQLite would read on from the log as it was then.
     with closing(connection.execute(_READ, at)) as found:
         for row in log_rows(stream.name, found, start):
-            yield Entry(row.position, row.count, change_of(row, stream, kinds))
+            yield Entry(row.position, row.count, change_of(row, stream))
             end = row.position + row.count
     expect_end(stream.name, end, head)
 
 
-def _read_base(
-    connection: Connection, stream: Stream, base: int, kinds: dict[str, type[Query]]
-) -> Base:
+def _read_base(connection: Connection, stream: Stream, base: int) -> Base:
     """Return the compacted changes that lead to the position `base`."""
     with closing(connection.execute(_BASE, {"name": stream.name})) as found:
         rows = base_rows(stream.name, base, found)
-        return Base(base, tuple(change_of(row, stream, kinds) for row in rows))
+        return Base(base, tuple(change_of(row, stream) for row in rows))

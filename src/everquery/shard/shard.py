@@ -12,7 +12,7 @@ import pyarrow as pa
 from everquery.core.arrays import Array, Bools, Int32s, Int64s
 from everquery.errors import InvalidQueryError, UnknownQueryError
 from everquery.index.kind import Explained, KindIndex
-from everquery.queries import Threshold
+from everquery.kinds.threshold.spec import Threshold
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change
 from everquery.queries.spec import Key
