@@ -37,6 +37,7 @@ from everquery.errors import (
     UnknownQueryError,
     UnknownStreamError,
 )
+from everquery.kinds.reference import described
 from everquery.queries import Query
 from everquery.queries.changes import (
     Change,
@@ -284,6 +285,7 @@ class Engine:
                 raise InvalidQueryError(f"{each!r} is no standing query; give one of {kinds}")
         self._apply(Register(tuple(part for each in queries for part in each.parts())))
 
+    @described
     def register_table(
         self,
         table: pa.Table | pa.RecordBatch,
@@ -299,13 +301,11 @@ class Engine:
             ``id``; ``key`` (optional, null for none); ``<attribute>_lo`` and ``<attribute>_hi`` for
             each attribute (null for no limit); ``closed`` (optional: left, right, both, neither);
             ``owner``, ``labels`` (a JSON object), ``ttl``, ``throttle`` (optional; spans are
-            numbers in the unit of the time column, or durations). For borders, all optional:
-            ``emit`` (``enter``, ``leave`` or ``enter,leave``; null for both), ``silent``,
-            ``dwell``; the flags ``skip_enter`` and ``skip_leave`` say the same as ``emit``. For
-            thresholds ``total``, and ``repeat``, ``count`` (optional). Quantiles have no ranges,
-            but ``attribute``, ``phi``, ``epsilon``, and ``last``, ``by_key`` (optional).
+            numbers in the unit of the time column, or durations). Queries with an ``attribute``
+            have no ranges.
+            {columns}
         kind : str
-            ``range``, ``border``, ``threshold`` or ``quantile``.
+            {kinds}
         on_error : {"raise", "skip"}
             What bad rows do: refuse the table, or stay out of it.
 
@@ -419,11 +419,10 @@ class Engine:
     ) -> pa.Table:
         """Return live queries in order of registration: all, or those that all filters hold for.
 
-        Columns: id, kind, key, attribute (of quantiles), emit (the events that it tells of:
-        ``enter,leave``), state (``live`` or ``paused``), owner, labels (a JSON object), the kinds'
-        options, total (of thresholds), phi, epsilon and last (of quantiles), ttl, dwell and
-        throttle as SQL writes them, and for each attribute its half-open range, null where there is
-        no limit.
+        Columns: id, kind, key, attribute (of queries without box), emit (the events that it tells
+        of: ``enter,leave``), state (``live`` or ``paused``), owner, labels (a JSON object), the
+        fields of the kinds (see `register_table`), spans of time as SQL writes them, and for each
+        attribute its half-open range, null where there is no limit.
 
         Parameters
         ----------
