@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bools, Int32s, Int64s
-from everquery.errors import InvalidQueryError, UnknownQueryError
+from everquery.errors import UnknownQueryError
 from everquery.index.kind import Explained, KindIndex
 from everquery.kinds.threshold.spec import Threshold
 from everquery.queries.block import QueryBlock
@@ -285,18 +285,6 @@ class Shard:
         if explained is None:
             raise UnknownQueryError(f"query {query_id!r} is in no index")
         return kind, explained
-
-    def progress(self, query_id: str) -> int:
-        """Return how much weight a live threshold query has seen."""
-        slots = self.queries.slots_of(pa.array([str(query_id)], pa.string()))
-        kind = self.contents.kind_of(slots[0])
-        if kind != Threshold.kind:
-            raise InvalidQueryError(
-                f"query {query_id!r} is a {kind} query; only threshold queries make progress"
-            )
-        index = self.contents.indexes[kind]
-        total, left = index.numbers(slots)["total"], index.state(slots)["left"]
-        return int(total[0] - left[0])
 
     # -- what other runtimes and snapshots set -------------------------------------------------
 
