@@ -20,6 +20,7 @@ from everquery.engine.quotas import check_quota, rows_beyond
 from everquery.engine.results import Registered
 from everquery.engine.statements import execute
 from everquery.errors import InvalidQueryError, InvalidStreamError
+from everquery.kinds.reference import described
 from everquery.queries import Query
 from everquery.queries.changes import Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.queries.known import known_specs, spec_of
@@ -173,6 +174,7 @@ class Engine(Questions):
         with self._lock:
             self._log.apply(Register(parts))
 
+    @described
     def register_table(
         self,
         table: pa.Table | pa.RecordBatch,
@@ -188,13 +190,11 @@ class Engine(Questions):
             ``id``; ``key`` (optional, null for none); ``<attribute>_lo`` and ``<attribute>_hi`` for
             each attribute (null for no limit); ``closed`` (optional: left, right, both, neither);
             ``owner``, ``labels`` (a JSON object), ``ttl``, ``throttle`` (optional; spans are
-            numbers in the unit of the time column, or durations). For borders, all optional:
-            ``emit`` (``enter``, ``leave`` or ``enter,leave``; null for both), ``silent``,
-            ``dwell``; the flags ``skip_enter`` and ``skip_leave`` say the same as ``emit``. For
-            thresholds ``total``, and ``repeat``, ``count`` (optional). Quantiles have no ranges,
-            but ``attribute``, ``phi``, ``epsilon``, and ``last``, ``by_key`` (optional).
+            numbers in the unit of the time column, or durations). Queries with an ``attribute``
+            have no ranges.
+            {columns}
         kind : str
-            ``range``, ``border``, ``threshold`` or ``quantile``.
+            {kinds}
         on_error : {"raise", "skip"}
             What bad rows do: refuse the table, or stay out of it.
 

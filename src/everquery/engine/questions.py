@@ -57,11 +57,10 @@ class Questions:
     ) -> pa.Table:
         """Return live queries in order of registration: all, or those that all filters hold for.
 
-        Columns: id, kind, key, attribute (of quantiles), emit (the events that it tells of:
-        ``enter,leave``), state (``live`` or ``paused``), owner, labels (a JSON object), the kinds'
-        options, total (of thresholds), phi, epsilon and last (of quantiles), ttl, dwell and
-        throttle as SQL writes them, and for each attribute its half-open range, null where there is
-        no limit.
+        Columns: id, kind, key, attribute (of queries without box), emit (the events that it tells
+        of: ``enter,leave``), state (``live`` or ``paused``), owner, labels (a JSON object), the
+        fields of the kinds (see `register_table`), spans of time as SQL writes them, and for each
+        attribute its half-open range, null where there is no limit.
 
         Parameters
         ----------
@@ -82,8 +81,8 @@ class Questions:
     def parts(self, query_id: str | Iterable[str]) -> list[str]:
         """Return the ids of the live queries that an id, or several, stands for.
 
-        Its own; or, if no live query has it, those of the quantile queries that were registered
-        together as one composite with this id, and are still live.
+        Its own; or, if no live query has it, those of the queries that were registered together as
+        one composite with this id, and are still live.
 
         Raises
         ------

@@ -31,7 +31,19 @@ LONGEST_TIMEDELTA = timedelta(microseconds=LONGEST_SPAN)
 
 Key = str | int
 
-KEY = Field("key", meaning="See only this key's events.", takes="string or integer")
+ID = Field(
+    "id",
+    meaning="The owner's name for the query, unique among live queries.",
+    takes="string",
+    in_clause=True,
+)
+BOX = Field(
+    "box",
+    meaning="The ranges of attributes that events are looked for in; an empty box holds all.",
+    takes="ranges by attribute",
+    in_clause=True,
+)
+KEY = Field("key", meaning="See only this key's events.", takes="string or integer", in_clause=True)
 OWNER = Field("owner", meaning="Whose query it is.", takes="string")
 LABELS = Field("labels", meaning="Whatever the owner wants to find it by.", takes="strings by name")
 TTL = SpanField(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bools, Int32s, Int64s
-from everquery.errors import InvalidQueryError, UnknownQueryError
+from everquery.errors import UnknownQueryError
 from everquery.index.kind import Explained, KindIndex
 from everquery.kinds.threshold.spec import Threshold
 from everquery.queries.block import QueryBlock
@@ -23,7 +23,7 @@ from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices, join_notices
 from everquery.shard.step import Stepper
 from everquery.shard.upkeep import DueMerge, Upkeep
-from everquery.shard.writing import Names, notice_schema, write_notices
+from everquery.shard.writing import Names, figure_names, notice_schema, write_notices
 from everquery.state.accepted import Accepted, Events
 from everquery.state.admission import Admission
 from everquery.state.catalog import Catalog
@@ -65,6 +65,8 @@ class Shard:
         self.accepted: Events | None = None
         self.tells_all_ends = True  # also of queries for all keys, which other shards have too
         self._keep_accepted = keep_accepted
+        self._figures = figure_names(stream)
+        self._schemas: dict[tuple[pa.DataType | None, pa.DataType | None], pa.Schema] = {}
         self.torn = False  # whether something failed while state was changing
 
     # -- changes ------------------------------------------------------------------------------
@@ -216,17 +218,21 @@ class Shard:
             contents.catalog.labels,
         )
         self.notices += len(notices)
-        return write_notices(notices, names, contents.outcomes, self.stream, self.schema())
+        attributes, figures = self.stream.attributes, self._figures
+        return write_notices(notices, names, contents.outcomes, attributes, figures, self.schema())
 
     def schema(self) -> pa.Schema:
         """Return the schema of the notices."""
-        key_type = self.contents.keys.type
-        return notice_schema(
-            self.stream,
-            self.contents.admission.time_type or pa.null(),
-            pa.string() if key_type in (None, pa.null()) else key_type,
-            labelled=self.labelled,
-        )
+        types = self.contents.admission.time_type, self.contents.keys.type
+        if types not in self._schemas:  # making it takes as long as one event does
+            time_type, key_type = types
+            self._schemas[types] = notice_schema(
+                self.stream,
+                time_type or pa.null(),
+                pa.string() if key_type in (None, pa.null()) else key_type,
+                labelled=self.labelled,
+            )
+        return self._schemas[types]
 
     # -- what it knows ------------------------------------------------------------------------
 
@@ -279,18 +285,6 @@ class Shard:
         if explained is None:
             raise UnknownQueryError(f"query {query_id!r} is in no index")
         return kind, explained
-
-    def progress(self, query_id: str) -> int:
-        """Return how much weight a live threshold query has seen."""
-        slots = self.queries.slots_of(pa.array([str(query_id)], pa.string()))
-        kind = self.contents.kind_of(slots[0])
-        if kind != Threshold.kind:
-            raise InvalidQueryError(
-                f"query {query_id!r} is a {kind} query; only threshold queries make progress"
-            )
-        index = self.contents.indexes[kind]
-        total, left = index.numbers(slots)["total"], index.state(slots)["left"]
-        return int(total[0] - left[0])
 
     # -- what other runtimes and snapshots set -------------------------------------------------
 

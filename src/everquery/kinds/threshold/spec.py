@@ -20,6 +20,7 @@ TOTAL = NumberField(
             f"must be at most {LARGEST_TOTAL:,}, which 64 bits can hold",
         ),
     ),
+    takes="whole number, 1 or more",
     meaning="How much weight fires: of the stream's weight column, or so many events.",
     in_clause=True,
     example="1000",
