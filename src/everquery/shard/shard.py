@@ -23,7 +23,7 @@ from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices, join_notices
 from everquery.shard.step import Stepper
 from everquery.shard.upkeep import DueMerge, Upkeep
-from everquery.shard.writing import Names, notice_schema, write_notices
+from everquery.shard.writing import Names, figure_names, notice_schema, write_notices
 from everquery.state.accepted import Accepted, Events
 from everquery.state.admission import Admission
 from everquery.state.catalog import Catalog
@@ -65,6 +65,8 @@ class Shard:
         self.accepted: Events | None = None
         self.tells_all_ends = True  # also of queries for all keys, which other shards have too
         self._keep_accepted = keep_accepted
+        self._figures = figure_names(stream)
+        self._schemas: dict[tuple[pa.DataType | None, pa.DataType | None], pa.Schema] = {}
         self.torn = False  # whether something failed while state was changing
 
     # -- changes ------------------------------------------------------------------------------
@@ -216,17 +218,21 @@ class Shard:
             contents.catalog.labels,
         )
         self.notices += len(notices)
-        return write_notices(notices, names, contents.outcomes, self.stream, self.schema())
+        attributes, figures = self.stream.attributes, self._figures
+        return write_notices(notices, names, contents.outcomes, attributes, figures, self.schema())
 
     def schema(self) -> pa.Schema:
         """Return the schema of the notices."""
-        key_type = self.contents.keys.type
-        return notice_schema(
-            self.stream,
-            self.contents.admission.time_type or pa.null(),
-            pa.string() if key_type in (None, pa.null()) else key_type,
-            labelled=self.labelled,
-        )
+        types = self.contents.admission.time_type, self.contents.keys.type
+        if types not in self._schemas:  # making it takes as long as one event does
+            time_type, key_type = types
+            self._schemas[types] = notice_schema(
+                self.stream,
+                time_type or pa.null(),
+                pa.string() if key_type in (None, pa.null()) else key_type,
+                labelled=self.labelled,
+            )
+        return self._schemas[types]
 
     # -- what it knows ------------------------------------------------------------------------
 
