@@ -277,7 +277,7 @@ class Engine:
 
     def register(self, query: Query | Iterable[Query]) -> None:
         """Register a query, or several: all of them or, on an error, none."""
-        queries = (query,) if isinstance(query, Query) else tuple(query)
+        queries = _listed(query, Query)
         for each in queries:
             if not isinstance(each, Query) or type(each) is Query:
                 kinds = ", ".join(kind.spec.__name__ for kind in KINDS.values())
@@ -637,7 +637,7 @@ class Engine:
 
     def expire(self, keys: Key | Iterable[Key]) -> pa.Table:
         """Forget keys now, and return their leaves (reason ``expired``)."""
-        wanted = [keys] if isinstance(keys, (str, int)) else list(keys)
+        wanted = _listed(keys, str)
         for key in wanted:
             if isinstance(key, bool) or not isinstance(key, (str, int)):
                 raise InvalidQueryError(f"key {key!r} is no string or integer")
@@ -894,6 +894,12 @@ def _in_units(time: int | float | date | datetime, kind: pa.DataType) -> int | f
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass
     raise InvalidBatchError(f"{time!r} is no time of type {kind}, which the stream's times have")
+
+
+def _listed(given: Any, one: type) -> list[Any]:  # noqa: ANN401 - it is here to find out
+    """Return what was given, one or several, as a list."""
+    several = isinstance(given, Iterable) and not isinstance(given, one)
+    return list(given) if several else [given]
 
 
 def _ids(query_id: str | Iterable[str]) -> pa.Array:

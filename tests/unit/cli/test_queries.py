@@ -48,7 +48,7 @@ class TestStreams:
         result = shell("stream", "create", "trades", "-a", "price", code=1)
         assert "has another stream 'trades'" in result.stderr
 
-    @pytest.mark.parametrize("span", ["soon", "5 weeks", ""])
+    @pytest.mark.parametrize("span", ["soon", "5 weeks", "", "99999999999999d", "9" * 400 + "s"])
     def test_a_bad_span(self, shell, span):
         shell("stream", "create", "x", "-a", "a", "--time", "t", "--grace", span, code=2)
 
