@@ -99,7 +99,8 @@ def attack(
                     worker.end()
                     pool[i] = _Worker(functions, arguments, growth_bytes)
             asked = [worker.answers for worker in pool if worker.seed is not None]
-            select.select(asked, [], [], 0.5)
+            is_one_idle = bool(waiting) and len(asked) < len(pool)
+            select.select(asked, [], [], 0.0 if is_one_idle else 0.5)
     finally:
         for worker in pool:
             worker.end()

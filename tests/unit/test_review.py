@@ -9,7 +9,7 @@ import pytest
 import everquery as eq
 from everquery.core.names import encode
 from everquery.index import layers
-from everquery.shard import shard
+from everquery.shard import query_set
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 
@@ -50,7 +50,7 @@ def test_a_bad_query_never_costs_a_good_one(engine):
 def test_queries_that_wait_survive_a_failure(engine, monkeypatch):
     engine.register(eq.Border("good", {"x": (0, 2)}))
     with monkeypatch.context() as patch:
-        patch.setattr(shard, "blocks_of_queries", lambda queries, stream: 1 / 0)
+        patch.setattr(query_set, "blocks_of_queries", lambda queries, stream: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             engine.process(batch(k=["a"], x=[1.0]))
     assert engine.process(batch(k=["a"], x=[1.0]))["query_id"].to_pylist() == ["good"]

@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from everquery.engine.results import Answer
 from everquery.errors import InvalidQueryError
-from everquery.index.flags import BY_KEY
 from everquery.kinds.quantile.feed import Feed
-from everquery.kinds.quantile.index import QuantileIndex
+from everquery.kinds.quantile.index import BY_KEY, QuantileIndex
 from everquery.kinds.quantile.rank_cells import NONE
 from everquery.queries import Quantile
 from everquery.queries.block import unknown_attribute

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.index.flags import OPTION_FLAGS, PAUSED
+from everquery.index.flags import PAUSED
 from everquery.kinds import KINDS
 from everquery.queries.block import QueryBlock
 from everquery.queries.numbers import NONE
@@ -23,7 +23,9 @@ from everquery.stream import Stream
 _TEXTS = ("id", "kind", "key", "attribute", "emit", "state", "owner", "labels")
 
 SKIP = "skip_"  # and an event: the option that a query does not tell of it
-_SHOWN = [name for name in OPTION_FLAGS if not name.startswith(SKIP)]
+_SHOWN = [
+    name for kind in KINDS.values() for name in kind.spec.options if not name.startswith(SKIP)
+]
 _NUMBERS = {
     number.name: pa.from_numpy_dtype(number.dtype)
     for kind in KINDS.values()

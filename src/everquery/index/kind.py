@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from everquery.core.arrays import Array, Bytes, Floats, Int32s
+from everquery.core.arrays import Array, Floats, Int32s
+from everquery.index.flags import Flags
 from everquery.index.layers import Layers
-from everquery.index.rows import Crossings, Matches, Outcome, Rows, Step
+from everquery.index.rows import Findings, Matches, NoticeColumn, Outcome, Rows, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,14 @@ class KindIndex(ABC):
     """The live queries of one kind, in layers of immutable segments."""
 
     outcomes: ClassVar[tuple[Outcome, ...]]
+    columns: ClassVar[tuple[NoticeColumn, ...]] = ()
+
+    must_know_of_drops: ClassVar[bool] = False
+    """Whether `drop` does something, and wants all that were registered before to be here."""
 
     layers: Layers[Any]
 
-    def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
+    def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
         """Add queries; with `announce`, keys inside them are told of before the next batch."""
         self.layers.add(rows, flags)
 
@@ -81,19 +86,22 @@ class KindIndex(ABC):
     def set_state(self, slots: Int32s, state: Mapping[str, Array]) -> None:  # noqa: B027 - as above
         """Take over how far queries are."""
 
+    def answer_by_batches(self) -> None:  # noqa: B027 - as above
+        """Expect to be asked for the state after every batch."""
+
     def renumber(self, slots: Int32s) -> None:
         """Give all queries other slots, given by the present ones."""
         self.layers.renumber(slots)
 
     @abstractmethod
-    def process(self, step: Step) -> list[Matches | Crossings]:
+    def process(self, step: Step) -> list[Matches | Findings]:
         """Return what the batch means for the queries."""
 
-    def announce(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+    def announce(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
         """Return what the keys in sight mean for new and resumed queries."""
         return None
 
-    def expire(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+    def expire(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
         """Return what it means that these keys, last seen there, are gone."""
         return None
 
@@ -110,7 +118,7 @@ class KindIndex(ABC):
     def explain(self, slot: int) -> Explained | None:
         """Return how a query is evaluated; None if it is not here."""
 
-    def rows(self, flags: Bytes) -> Iterator[Rows]:
+    def rows(self, flags: Flags) -> Iterator[Rows]:
         """Yield the rows of all queries that are not dropped, shape by shape."""
         return self.layers.rows(flags)
 

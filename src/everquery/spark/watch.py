@@ -14,7 +14,7 @@ from everquery.engine import open_registry
 from everquery.errors import InvalidStreamError, SparkError
 from everquery.kinds import KINDS
 from everquery.registry.follower import absolute_url
-from everquery.shard.notices import notice_schema
+from everquery.shard.writing import notice_schema
 from everquery.sharding.durable import Job
 from everquery.sharding.places import OFFSET, PATH, SOURCE
 from everquery.sharding.telling import plain_schema

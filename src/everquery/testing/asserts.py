@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from everquery.index.rows import ANSWER
-from everquery.shard.notices import answer_columns
+from everquery.shard.writing import figure_names
 from everquery.stream import Stream
 from everquery.testing.brute_force import Notice
 
 
 def notices_of(table: pa.Table, stream: Stream) -> list[Notice]:
     """Return a table of notices as comparable objects, in order."""
-    answer = answer_columns(stream)
-    n = answer[ANSWER.index("n")]
+    names = figure_names(stream)
+    answer = [names[name] for name in ("value", "rank_low", "rank_high", "n", "epsilon")]
+    n = names["n"]
     return [
         Notice(
             query_id=row["query_id"],

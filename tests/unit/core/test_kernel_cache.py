@@ -88,12 +88,13 @@ class Installation:
         self.home = root / "home"
         self.home.mkdir(0o700)
         self.own(self.home, USER)
-        index = self.package / "index"
-        index.mkdir(parents=True)
+        core, index = self.package / "core", self.package / "index"
+        for folder in (core, index):
+            folder.mkdir(parents=True)
+            (folder / "__init__.py").touch()
         for name in ("jit", "kernel_cache", "kernel_folders"):
-            shutil.copy(PACKAGE / "index" / f"{name}.py", index)
+            shutil.copy(PACKAGE / "core" / f"{name}.py", core)
         (self.package / "__init__.py").touch()
-        (index / "__init__.py").touch()
         (index / "rows.py").write_text(ROWS)
         (index / "loops.py").write_text(LOOPS)
         (self.package / "helper.py").write_text(HELPER)

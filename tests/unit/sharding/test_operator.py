@@ -16,7 +16,7 @@ from everquery.queries.block import blocks_of_queries
 from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
-from everquery.shard.notices import notice_schema
+from everquery.shard.writing import notice_schema
 from everquery.sharding import durable
 from everquery.sharding.durable import Job, forget_live
 from everquery.sharding.journal import PIECE, Contents, Journal, MemoryCells

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from everquery.core.arrays import Array
 from everquery.errors import EverqueryError
-from everquery.index.flags import BY_KEY, LIVE
+from everquery.index.flags import LIVE
 from everquery.index.rows import NO_KEY
 from everquery.index.weighed import HEAVIEST
 from everquery.kinds import KINDS
+from everquery.kinds.quantile.index import BY_KEY
 from everquery.queries import Quantile
 from everquery.shard.checks.invariants import (
     MOST,
@@ -34,7 +35,7 @@ KEYS = {
     "keys.last": Column("float64", ("attributes", "keys")),
 }
 QUERIES = {
-    "queries.flags": Column("uint8", ("queries",), least=1),
+    "queries.flags": Column("uint16", ("queries",), least=1),
     "queries.kind": Column("uint8", ("queries",), below="kinds"),
     "queries.prints": Column("uint64", ("queries",)),
 }
@@ -139,12 +140,13 @@ PAIRS = {
     "pairs.crossing": Column("int64", ("pairs",), least=-1, below="codes"),
     "pairs.deadline": Column(TIME, ("pairs",)),
     "pairs.crossing_seq": Column("int64", ("pairs",), least=-1, below=MOST),
-    "pairs.crossing_values": Column("float64", ("figures", "pairs"), with_nan=True),
+    "pairs.crossing_values": Column("float64", ("attributes", "pairs"), with_nan=True),
+    "pairs.crossing_figures": Column("int64", ("figures", "pairs")),
     "pairs.open": Column("uint8", ("pairs",), below=2),
     "pairs.closes": Column(TIME, ("pairs",)),
     "pairs.held": Column("int64", ("pairs",), least=0, below=MOST),
     "pairs.last": Column("int64", ("pairs",), least=0, below="codes"),
     "pairs.last_seq": Column("int64", ("pairs",), least=-1, below=MOST),
-    "pairs.last_values": Column("float64", ("figures", "pairs"), with_nan=True),
-    "pairs.last_total": Column("int64", ("pairs",), least=0, needed=False),
+    "pairs.last_values": Column("float64", ("attributes", "pairs"), with_nan=True),
+    "pairs.last_figures": Column("int64", ("figures", "pairs")),
 }

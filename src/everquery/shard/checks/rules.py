@@ -6,9 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array
-from everquery.index.rows import ANSWER
 from everquery.kinds import KINDS
-from everquery.queries import Threshold
 from everquery.queries.spans import FRACTION, NANOSECONDS, SpanColumn
 from everquery.shard.checks.invariants import (
     Contents,
@@ -17,12 +15,12 @@ from everquery.shard.checks.invariants import (
     refuse,
 )
 from everquery.shard.checks.parts import KIND_NAMES, PAIRS, RULES, SPAN
-from everquery.shard.notices import OutcomeTable
+from everquery.shard.outcomes import OutcomeTable
 from everquery.state.pairs import KEY_SHIFT, NOTHING, SLOT_MASK, end_of_time
 from everquery.state.rules import SPANS
 from everquery.stream import LONGEST_SPAN
 
-_OUTCOMES = OutcomeTable()
+_OUTCOMES = OutcomeTable(KINDS)
 
 
 def check_rules(contents: Contents, kind: pa.DataType | None) -> None:
@@ -72,11 +70,7 @@ def _in_units(
 
 def _check_pairs(contents: Contents, has: dict[str, Array]) -> None:
     """Raise if what waits can't be of its query, or is not due when it is said to be."""
-    figures = contents["pairs.last_values"].shape[0] if contents.has("pairs.last_values") else 0
-    most = contents.sizes["attributes"] + len(ANSWER)
-    if figures not in (contents.sizes["attributes"], most):  # older ones have no answers
-        refuse(f"array 'pairs.last_values' has {figures} rows, and not {most}")
-    contents.check(PAIRS, codes=len(_OUTCOMES.throttled), figures=figures)
+    contents.check(PAIRS, codes=len(_OUTCOMES.throttled), figures=len(_OUTCOMES.columns))
     pair = contents["pairs.pair"]
     slot, key = pair & SLOT_MASK, pair >> KEY_SHIFT
     check_none(slot >= contents.sizes["queries"], "pairs.pair", pair, "of no query")
@@ -93,10 +87,6 @@ def _check_pairs(contents: Contents, has: dict[str, Array]) -> None:
         codes = contents[f"pairs.{name}"]
         check_none(used & (_kind_of(codes) != kinds), f"pairs.{name}", codes, "of another kind")
     _check_due(contents, waits, is_open)
-    if contents.has("pairs.last_total"):
-        total = contents["pairs.last_total"]
-        others = (total > 0) & (kinds != KIND_NAMES.index(Threshold.kind))
-        check_none(others, "pairs.last_total", total, "of who does not count")
 
 
 def _kind_of(codes: Array) -> Array:
