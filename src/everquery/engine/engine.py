@@ -22,6 +22,8 @@ from everquery.engine.answers import answer_of, quantiles_of
 from everquery.engine.calls import WholeCall
 from everquery.engine.composites import reach_parts, with_parts
 from everquery.engine.listing import filtered, list_queries
+from everquery.engine.quarantined import SCHEMA as QUARANTINED
+from everquery.engine.quarantined import given_back, list_quarantined
 from everquery.engine.quotas import check_quota, check_room, owners_of, rows_beyond
 from everquery.engine.rebasing import rebase
 from everquery.engine.results import Answer, Explanation, Registered
@@ -365,6 +367,46 @@ class Engine:
         it is silent.
         """
         self._apply(Resume(_ids(query_id)))
+
+    def quarantined(self) -> pa.Table:
+        """Return the live queries that Spark jobs run without: id, kind, reason, position, ...
+
+        One row for each ``job`` and ``shard`` that has taken a query out. The embedded runtime
+        takes out none.
+        """
+        if self._registry is None:
+            return QUARANTINED.empty_table()
+        with self._lock:
+            self.refresh()
+            return list_quarantined(self._registry, self._stream.name, self._shard)
+
+    def give_back(self, query_id: str | Iterable[str]) -> None:
+        """Let Spark jobs try a quarantined query, or several, again.
+
+        For every runtime it ends and is registered anew, as it was.
+
+        Raises
+        ------
+        UnknownQueryError
+            If one of them is not quarantined; nothing has changed then.
+        """
+        ids = _ids(query_id).to_pylist()
+        with self._lock:
+            self._check_writable()
+            while True:
+                quarantined = self.quarantined()
+                changes = given_back(self._shard, ids, quarantined)
+                assert self._registry is not None  # or none would be quarantined
+                try:
+                    end = self._registry.append(self._stream, *changes, head=self._position)
+                except RegistryBehindError:
+                    self._catch_up()
+                    continue
+                for change in changes:
+                    self._shard.apply(change)
+                self._position = end
+                self._registry.quarantine(self._stream.name).forget(ids)
+                return
 
     def parts(self, query_id: str | Iterable[str]) -> list[str]:
         """Return the ids of the live queries that an id, or several, stands for.

@@ -36,6 +36,7 @@ from everquery.registry.damage import Damage
 from everquery.registry.definitions import stored_stream, stream_as_json
 from everquery.registry.digests import HashedRow, digest_at, digest_of_stream, hashed
 from everquery.registry.orphans import left_log, orphans
+from everquery.registry.quarantined import QuarantineList
 from everquery.registry.repair import find_damage, repair
 from everquery.registry.rows import (
     base_rows,
@@ -288,8 +289,8 @@ class Registry:
         with self._reading() as connection:
             return _known(connection.execute(_HEAD, {"name": name}).scalar(), name)
 
-    def append(self, stream: Stream, change: Change, *, head: int) -> int:
-        """Write a change in one transaction; return the position behind it.
+    def append(self, stream: Stream, *changes: Change, head: int) -> int:
+        """Write changes in one transaction; return the position behind them.
 
         Raises
         ------
@@ -297,8 +298,9 @@ class Registry:
             If other changes have come since position `head`; nothing is written then.
         """
         with ExitStack() as stack:
-            rows: Iterator[HashedRow] = hashed(encode_change(change, stream))
-            if isinstance(change, RegisterBlocks):
+            encoded = (row for change in changes for row in encode_change(change, stream))
+            rows: Iterator[HashedRow] = hashed(encoded)
+            if any(isinstance(change, RegisterBlocks) for change in changes):
                 # Columns are packed while the database writes those before.
                 rows = stack.enter_context(closing(ahead(rows)))
             if self._direct is not None:
@@ -348,6 +350,10 @@ class Registry:
     def log_reader(self, name: str) -> readers.LogReader:
         """Return what reads a stream's log row by row, for a reader in another process."""
         return readers.LogReader(name, reading=self._reading, writing=self._writing)
+
+    def quarantine(self, name: str) -> QuarantineList:
+        """Return what jobs have told of queries of a stream that they run without."""
+        return QuarantineList(name, reading=self._reading, writing=self._writing)
 
     def compact(self, stream: Stream, changes: Sequence[Change], *, head: int) -> None:
         """Replace the log up to a position by changes that lead to the same query set.

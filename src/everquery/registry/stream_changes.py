@@ -12,6 +12,7 @@ from everquery.errors import InvalidStreamError, RegistryBehindError, UnknownStr
 from everquery.registry import tables
 from everquery.registry.definitions import stored_stream, stream_as_json
 from everquery.registry.digests import digest_of_stream
+from everquery.registry.quarantined import forget_stream
 from everquery.registry.rows import whole_number
 from everquery.stream import Span, Stream
 
@@ -70,6 +71,7 @@ def drop_stream(connection: Connection, name: str, head: int | None) -> None:
     for table in tables.tables.sorted_tables:
         if "stream" in table.c:
             connection.execute(delete(table).where(table.c.stream == name))
+    forget_stream(connection, name)
 
 
 def first_position(connection: Connection, name: str) -> int:
