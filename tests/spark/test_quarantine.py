@@ -53,7 +53,7 @@ def test_a_query_is_quarantined_listed_and_given_back_14(spark, tmp_path, monkey
         assert row["job"] == str(query.id)
         # A restart keeps it out, and tells it again where the registry has lost it.
         query.stop()
-        engine._registry.quarantine("trades").forget(["bad"])
+        engine._log.registry.quarantine("trades").forget(["bad"])
         query = start(spark, folder, STREAM, SCHEMA, shards=2, wide_shards=0)
         folder.write(1, events(21.0))
         query.processAllAvailable()

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from everquery.cli.kind_options import known_kind
 from everquery.cli.options import (
     AsJson,
     IntegerKeys,
@@ -24,7 +25,7 @@ from everquery.cli.options import (
 from everquery.cli.output import counted, print_json
 from everquery.errors import InvalidTableError, UnwritableFileError
 from everquery.kinds import KINDS
-from everquery.queries.table import no_errors
+from everquery.queries.table_columns import no_errors
 from everquery.sources.query_files import QueryRows, read_queries
 
 SHOWN = 3
@@ -44,7 +45,9 @@ def load(
     kind: Annotated[
         str | None,
         typer.Option(
-            help=f"The queries' kind: {' or '.join(KINDS)}.", show_default="the column kind"
+            callback=known_kind,
+            help=f"The queries' kind: {' or '.join(KINDS)}.",
+            show_default="the column kind",
         ),
     ] = None,
     on_error: Annotated[
@@ -115,9 +118,6 @@ def _kind(table: pa.Table, kind: str | None, file: Path) -> tuple[str, pa.Table]
         said = pc.unique(table["kind"]).drop_null().to_pylist()
         table = table.drop_columns("kind")
     if kind is not None:
-        if kind not in KINDS:
-            known = " or ".join(KINDS)
-            raise typer.BadParameter(f"{kind!r} is no kind; give {known}", param_hint="--kind")
         said = sorted({kind, *said})
     if len(said) == 1:
         return said[0], table

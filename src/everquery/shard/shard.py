@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bools, Int32s, Int64s
-from everquery.errors import InvalidQueryError, UnknownQueryError
+from everquery.errors import UnknownQueryError
 from everquery.index.kind import Explained, KindIndex
-from everquery.queries import Threshold
+from everquery.kinds.threshold.spec import Threshold
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change
+from everquery.queries.spec import Key
 from everquery.shard.alert_rules import StepRecord, apply_rules
 from everquery.shard.contents import Contents
 from everquery.shard.intake import Intake
@@ -22,7 +23,7 @@ from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices, join_notices
 from everquery.shard.step import Stepper
 from everquery.shard.upkeep import DueMerge, Upkeep
-from everquery.shard.writing import Names, notice_schema, write_notices
+from everquery.shard.writing import Names, figure_names, notice_schema, write_notices
 from everquery.state.accepted import Accepted, Events
 from everquery.state.admission import Admission
 from everquery.state.catalog import Catalog
@@ -64,6 +65,8 @@ class Shard:
         self.accepted: Events | None = None
         self.tells_all_ends = True  # also of queries for all keys, which other shards have too
         self._keep_accepted = keep_accepted
+        self._figures = figure_names(stream)
+        self._schemas: dict[tuple[pa.DataType | None, pa.DataType | None], pa.Schema] = {}
         self.torn = False  # whether something failed while state was changing
 
     # -- changes ------------------------------------------------------------------------------
@@ -143,14 +146,15 @@ class Shard:
         finally:
             admission.flushing = False
 
-    def expire(self, keys: Int32s) -> pa.Table:
+    def expire(self, keys: Iterable[Key]) -> pa.Table:
         """Forget keys now; return their leaves."""
         table = self.contents.keys
         with self._changing():
             announced = self._stepper.announce()
             nothing = self.contents.admission.accept_nothing()
-            keys = keys[table.seen[keys] != 0]
-            return self._finish(announced, nothing, [], keys, table.last_time[keys])
+            numbers = np.array(sorted({table.find(key) for key in keys} - {-1}), np.int32)
+            numbers = numbers[table.seen[numbers] != 0]
+            return self._finish(announced, nothing, [], numbers, table.last_time[numbers])
 
     def _step(self, arrivals: Events) -> pa.Table:
         admission = self.contents.admission
@@ -214,17 +218,61 @@ class Shard:
             contents.catalog.labels,
         )
         self.notices += len(notices)
-        return write_notices(notices, names, contents.outcomes, self.stream, self.schema())
+        attributes, figures = self.stream.attributes, self._figures
+        return write_notices(notices, names, contents.outcomes, attributes, figures, self.schema())
 
     def schema(self) -> pa.Schema:
         """Return the schema of the notices."""
-        key_type = self.contents.keys.type
-        return notice_schema(
-            self.stream,
-            self.contents.admission.time_type or pa.null(),
-            pa.string() if key_type in (None, pa.null()) else key_type,
-            labelled=self.labelled,
-        )
+        types = self.contents.admission.time_type, self.contents.keys.type
+        if types not in self._schemas:  # making it takes as long as one event does
+            time_type, key_type = types
+            self._schemas[types] = notice_schema(
+                self.stream,
+                time_type or pa.null(),
+                pa.string() if key_type in (None, pa.null()) else key_type,
+                labelled=self.labelled,
+            )
+        return self._schemas[types]
+
+    # -- what it knows ------------------------------------------------------------------------
+
+    @property
+    def key_type(self) -> pa.DataType | None:
+        """The type of keys; None before a query or an event has told it."""
+        return self.contents.keys.type
+
+    @property
+    def time_type(self) -> pa.DataType | None:
+        """The type of times; None before the first batch."""
+        return self.contents.admission.time_type
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts of queries by kind, bytes by structure, events, notices, dead letters."""
+        self.queries.settle()
+        contents = self.contents
+        catalog, hygiene = contents.catalog, contents.hygiene
+        by_reason = contents.dead_letters.by_reason()
+        held = contents.admission.held
+        return {
+            "queries": {kind: catalog.count(i) for i, kind in enumerate(contents.indexes)},
+            "paused": catalog.paused,
+            "keys": len(contents.keys),
+            "bytes": {
+                **{f"{kind} index": index.nbytes() for kind, index in contents.indexes.items()},
+                "catalog": catalog.nbytes(),
+                "query ids": catalog.names.name_bytes(),
+                "keys": contents.keys.nbytes(),
+                "hygiene": hygiene.nbytes(),
+            },
+            "events": self.events,
+            "held": 0 if held is None else len(held),
+            "notices": self.notices,
+            "throttled": hygiene.throttled,
+            "undone": hygiene.undone,
+            "waiting": len(hygiene.pairs),
+            "dead_letters": sum(by_reason.values()),
+            "dead_letters_by_reason": by_reason,
+        }
 
     # -- questions ----------------------------------------------------------------------------
 
@@ -237,18 +285,6 @@ class Shard:
         if explained is None:
             raise UnknownQueryError(f"query {query_id!r} is in no index")
         return kind, explained
-
-    def progress(self, query_id: str) -> int:
-        """Return how much weight a live threshold query has seen."""
-        slots = self.queries.slots_of(pa.array([str(query_id)], pa.string()))
-        kind = self.contents.kind_of(slots[0])
-        if kind != Threshold.kind:
-            raise InvalidQueryError(
-                f"query {query_id!r} is a {kind} query; only threshold queries make progress"
-            )
-        index = self.contents.indexes[kind]
-        total, left = index.numbers(slots)["total"], index.state(slots)["left"]
-        return int(total[0] - left[0])
 
     # -- what other runtimes and snapshots set -------------------------------------------------
 

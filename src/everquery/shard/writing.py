@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,9 +103,14 @@ class Names:
 
 
 def write_notices(
-    notices: Notices, names: Names, outcomes: OutcomeTable, stream: Stream, schema: pa.Schema
+    notices: Notices,
+    names: Names,
+    outcomes: OutcomeTable,
+    attributes: Sequence[str],
+    figures: Mapping[str, str],
+    schema: pa.Schema,
 ) -> pa.Table:
-    """Return notices as a table."""
+    """Return notices as a table; `figures` has the names of the kinds' columns."""
     slot, row, events = notices.slot, notices.row, notices.events
     ids = np.empty(2 * slot.size, np.uint64)
     hashes = outcomes.hashes[notices.code]
@@ -134,12 +139,12 @@ def write_notices(
     )
     columns["time"] = as_time(events.time[row], schema.field("time").type)
     columns["seq"] = pa.array(events.seq[row])
-    for name, values in zip(stream.attributes, events.values, strict=True):
+    for name, values in zip(attributes, events.values, strict=True):
         columns[name] = pa.array(values[row], mask=ended)
     columns["held_back"] = _nothing(columns["seq"], pa.int64())
     if notices.held is not None:
         columns["held_back"] = pa.array(notices.held, mask=notices.held == 0)
-    for name, written in figure_names(stream).items():
+    for name, written in figures.items():
         if name in notices.figures:
             mask = outcomes.lacks(name, notices.code)
             columns[written] = pa.array(notices.figures[name], mask=mask)

@@ -22,7 +22,7 @@ import pyarrow as pa
 from everquery.core.arrays import Array, Bytes, Int32s, Int64s
 from everquery.core.names import load_names
 from everquery.errors import SnapshotError
-from everquery.queries import Query
+from everquery.kinds import KINDS, Kind
 from everquery.queries.changes import Change, Pause, RegisterBlocks
 from everquery.registry.codec import decode_change, encode_change
 from everquery.registry.rows import LogRow, change_of
@@ -59,7 +59,6 @@ class Job:
     Attributes
     ----------
     stream : Stream
-    kinds : mapping from name to spec
     shards : int
         Into which the keys are divided.
     time_type : the Arrow type of the stream's times; null without
@@ -70,16 +69,19 @@ class Job:
         that look at all of them together. A stream without key needs none.
     secret : bytes
         By which keys are divided into shards; the registry has it, and so has the checkpoint.
+    kinds : tuple of Kind
+        All that are known where the job is made: they travel by reference, so that every process
+        that gets the job knows them too.
     """
 
     stream: Stream
-    kinds: dict[str, type[Query]]
     shards: int
     time_type: pa.DataType
     carried: pa.Schema = field(default_factory=lambda: pa.schema([]))
     key_type: pa.DataType = field(default_factory=pa.null)
     wide: int = 0
     secret: bytes = NO_SECRET
+    kinds: tuple[Kind, ...] = field(default_factory=lambda: tuple(KINDS.values()))
 
     @property
     def division(self) -> Shards:
@@ -218,11 +220,11 @@ class DurableShard:
     def read(self, row: LogRow) -> Change:
         """Return the change of a row of the log that has come a long way."""
         row.check(self._job.stream.name)
-        return change_of(row, self._job.stream, self._job.kinds)
+        return change_of(row, self._job.stream)
 
     def decoded(self, operation: str, payload: bytes) -> Change:
         """Return the change that a part of the log holds."""
-        return decode_change(operation, payload, self._job.stream, self._job.kinds)
+        return decode_change(operation, payload, self._job.stream)
 
     def commit(self, log: Sequence[LogPart]) -> None:
         """Write what a batch changed, and keep the live arrays for the next.

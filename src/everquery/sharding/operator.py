@@ -250,7 +250,7 @@ class _Batch:
                 self._changes.append(change)
                 misfits = wrong_keys(change, self.job.key_type)
                 if self.job.stream.key is not None and not self.job.is_wide(self.number):
-                    misfits |= across_keys(change, self.job.kinds)
+                    misfits |= across_keys(change)
                 self._misfits |= misfits
                 left_out = self.left_out | {query_id for _, query_id in misfits}
                 if left_out:

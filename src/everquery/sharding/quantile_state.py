@@ -16,7 +16,7 @@ from everquery.errors import SnapshotError
 from everquery.kinds.quantile.feed import Feed
 from everquery.kinds.quantile.index import QuantileIndex, by_feed, label_of
 from everquery.kinds.quantile.rank_cells import NONE
-from everquery.queries import Quantile
+from everquery.kinds.quantile.spec import Quantile
 from everquery.shard import Shard
 from everquery.sharding.journal import Journal
 from everquery.state.snapshot import pack, unpack

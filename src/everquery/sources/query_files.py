@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from everquery.core.arrays import Int64s
 from everquery.errors import UnreadableFileError
-from everquery.queries import Border, Quantile, Query, Range, Threshold
+from everquery.queries.known import known_specs
 from everquery.sources.cells import (
     cast_cells,
     numbers,
@@ -30,10 +30,7 @@ from everquery.sources.formats import (
     format_of,
 )
 
-SPECS: tuple[type[Query], ...] = (Range, Border, Threshold, Quantile)
-NUMBERS = {name for spec in SPECS for name in (*spec.spans, *(n.name for n in spec.numbers))}
 MOST_ERRORS = 100_000  # bad rows that are listed; the others are only counted
-FLAGS = {name for spec in SPECS for name in spec.options}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +150,19 @@ def _typed_queries(cells: pa.Table, rows: Int64s, errors: _Errors) -> QueryRows:
     """Give the columns of a CSV their types; rows with a cell that has another go to the errors."""
     ids = cells.column("id") if "id" in cells.column_names else None
     good = np.ones(cells.num_rows, np.bool_)
+    flags = {name for spec in known_specs() for name in spec.options}
+    figures = {name for spec in known_specs() for name in spec.spans}
+    figures |= {number.name for spec in known_specs() for number in spec.numbers}
     columns = {}
     for name in cells.column_names:
         column = single_array(cells.column(name))
         typed = column
-        if name.endswith(("_lo", "_hi")) or name in NUMBERS:
+        if name.endswith(("_lo", "_hi")) or name in figures:
             typed = numbers(column)
-        elif name in FLAGS:
+        elif name in flags:
             typed = cast_cells(column, pa.bool_())
         if typed.null_count > column.null_count:
-            what = "true or false" if name in FLAGS else "a number that float64 holds exactly"
+            what = "true or false" if name in flags else "a number that float64 holds exactly"
             wrong = np.asarray(pc.and_(pc.is_valid(column), pc.is_null(typed)))
             for row in np.flatnonzero(wrong & good):
                 value = column[row].as_py() if errors.has_room() else ""

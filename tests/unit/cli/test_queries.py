@@ -358,7 +358,7 @@ def test_quarantined_queries_are_listed_and_given_back_14(shell):
     assert shell.json("query", "quarantined") == []
     assert "0 queries" in shell("query", "quarantined").stdout
     shell("query", "add", "band", "--box", "price=40..50")
-    registry = eq.open(shell.url)._registry
+    registry = eq.open(shell.url)._log.registry
     taken_out = Quarantined("band", "border", "ZeroDivisionError: why", 1)
     registry.quarantine("trades").replace("job", {0: [taken_out], 1: [taken_out]})
     told = shell("query", "quarantined").stdout

@@ -16,7 +16,7 @@ def url(tmp_path):
     with eq.Engine(STREAM, registry=url) as engine:
         bad = eq.Border("bad", {"price": (1, 2)}, owner="ann", labels={"a": "b"}, ttl=50)
         engine.register([bad, eq.Range("good", {})])
-        engine._registry.quarantine("trades").replace("job", {0: [BAD], 3: [BAD]})
+        engine._log.registry.quarantine("trades").replace("job", {0: [BAD], 3: [BAD]})
     return url
 
 
@@ -56,13 +56,13 @@ def test_a_query_that_is_dropped_is_not_listed_14(url):
 
 def test_a_dropped_stream_leaves_nothing_14(url):
     engine = eq.Engine(STREAM, registry=url)
-    engine._registry.drop_stream("trades")
-    engine._registry.create_stream(STREAM)
-    assert engine._registry.quarantine("trades").read() == {}
+    engine._log.registry.drop_stream("trades")
+    engine._log.registry.create_stream(STREAM)
+    assert engine._log.registry.quarantine("trades").read() == {}
 
 
 def test_a_job_replaces_what_its_shards_told_14(url):
-    noted = eq.Engine(STREAM, registry=url)._registry.quarantine("trades")
+    noted = eq.Engine(STREAM, registry=url)._log.registry.quarantine("trades")
     other = Quarantined("good", "range", "ValueError: x", 1, failed=False)
     noted.replace("job", {0: [], 1: [other]})
     noted.replace("second", {0: [other]})

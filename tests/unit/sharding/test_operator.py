@@ -49,7 +49,7 @@ class OneShard:
     """A shard that is told changes and events, batch by batch."""
 
     def __init__(self, stream=STREAM, carried=VENUE):
-        self.job = Job(stream, SPECS, 1, pa.int64(), carried)
+        self.job = Job(stream, 1, pa.int64(), carried)
         self.cells = MemoryCells()
         self.position = 0
 
@@ -171,7 +171,7 @@ class TestCounts:
         assert told(output) == [("ibm", "fire", 1)]
 
     def test_a_wide_shard_tells_of_no_refused_event(self):
-        job = Job(STREAM, SPECS, 1, pa.int64(), wide=1)
+        job = Job(STREAM, 1, pa.int64(), wide=1)
         table = pa.table({"symbol": ["IBM", None, "A"], "t": [1, 2, 3], "price": [1.0] * 3})
         outputs = {}
         query = Register((eq.Threshold("all", {}, total=2),))
@@ -296,8 +296,8 @@ def test_a_key_of_another_type_is_refused():
 @pytest.mark.parametrize(
     ("job", "words"),
     [
-        (Job(eq.Stream("other", key="k", attributes=["x"]), SPECS, 1, pa.null()), "another stream"),
-        (Job(STREAM, SPECS, 4, pa.int64()), "of 1 shards, and this run has 4"),
+        (Job(eq.Stream("other", key="k", attributes=["x"]), 1, pa.null()), "another stream"),
+        (Job(STREAM, 4, pa.int64()), "of 1 shards, and this run has 4"),
     ],
 )
 def test_state_of_another_job_is_refused(job, words):
@@ -488,7 +488,7 @@ def test_events_are_taken_by_their_places_wherever_they_were_packed_12(seed):
         )
         for number, _, blob in packer.pack(table.to_batches(5)):
             events.append(((partition, number), blob))
-    job = Job(stream, SPECS, 1, pa.null())
+    job = Job(stream, 1, pa.null())
     log = [
         LogRow(0, 0, count, operation, payload)
         for operation, count, payload in encode_change(Register((eq.Range("r", {}),)), stream)
@@ -517,7 +517,7 @@ def test_files_are_taken_by_name_and_rows_in_them_as_they_were_read_12():
 
 @pytest.mark.parametrize("in_bulk", [False, True])
 def test_queries_with_keys_of_another_type_are_taken_out(in_bulk):
-    job = Job(STREAM, SPECS, 1, pa.int64(), key_type=pa.string())
+    job = Job(STREAM, 1, pa.int64(), key_type=pa.string())
     change = Register((eq.Range("r", {"price": (0, 9)}, key=5),))
     if in_bulk:
         change = RegisterBlocks(blocks_of_queries(list(change.queries), STREAM))

@@ -22,7 +22,7 @@ from everquery.kinds.quantile.feed import FINEST, Answers, Feed, FeedName, Queri
 from everquery.kinds.quantile.rank_answers import order_by_slot, write_figures
 from everquery.kinds.quantile.rank_cells import NONE
 from everquery.kinds.quantile.row_segment import RowSegment
-from everquery.queries.quantile import Quantile
+from everquery.kinds.quantile.spec import Quantile
 
 Figures = tuple[float, int, int, int, float]
 """Value, bounds of its rank, how many rows, epsilon."""

@@ -23,7 +23,7 @@ from everquery.index.weighed import (
     light_parts,
 )
 from everquery.kinds.threshold.segment import ThresholdSegment
-from everquery.queries.threshold import Threshold
+from everquery.kinds.threshold.spec import Threshold
 
 _OPTIONS = option_flags(Threshold.options)
 _REPEAT, _COUNT = _OPTIONS["repeat"], _OPTIONS["count"]

@@ -14,7 +14,7 @@ from everquery.index.rows import NO_KEY
 from everquery.index.weighed import HEAVIEST
 from everquery.kinds import KINDS
 from everquery.kinds.quantile.index import BY_KEY
-from everquery.queries import Quantile
+from everquery.kinds.quantile.spec import Quantile
 from everquery.shard.checks.invariants import (
     MOST,
     TIME,

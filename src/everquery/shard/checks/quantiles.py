@@ -10,9 +10,8 @@ import numpy as np
 from everquery.kinds.quantile.feed import COARSEST, COARSEST_WINDOW, FINEST, FeedName
 from everquery.kinds.quantile.gk_merge import BELOW_ONE
 from everquery.kinds.quantile.index import BY_KEY, label_of
+from everquery.kinds.quantile.spec import LONGEST_WINDOW, Quantile, bad_window
 from everquery.kinds.quantile.window_buckets import plan_buckets
-from everquery.queries import Quantile
-from everquery.queries.quantile import LONGEST_WINDOW, bad_window
 from everquery.shard.checks.invariants import (
     MOST,
     Array,

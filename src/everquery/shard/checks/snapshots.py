@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from everquery.queries import Threshold
+from everquery.kinds.threshold.spec import Threshold
 from everquery.shard.checks.headers import check_header, check_times
 from everquery.shard.checks.invariants import Array, Column, Contents, check_none
 from everquery.shard.checks.letters import check_letters
