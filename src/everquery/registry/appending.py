@@ -25,7 +25,7 @@ _HEAD = text(_SELECT_HEAD.replace("?", ":name"))
 
 
 class Appender:
-    """Writes changes, each in one transaction.
+    """Writes changes, those of a call in one transaction.
 
     Parameters
     ----------
@@ -63,11 +63,12 @@ class Appender:
         with self._connections.reading() as connection:
             return _known(stored_head(connection, name), name)
 
-    def append(self, stream: Stream, change: Change, *, head: int) -> int:
-        """Write a change; return the position behind it."""
+    def append(self, stream: Stream, *changes: Change, head: int) -> int:
+        """Write changes; return the position behind them."""
         with ExitStack() as stack:
-            rows: Iterator[HashedRow] = hashed(encode_change(change, stream))
-            if isinstance(change, RegisterBlocks):
+            encoded = (row for change in changes for row in encode_change(change, stream))
+            rows: Iterator[HashedRow] = hashed(encoded)
+            if any(isinstance(change, RegisterBlocks) for change in changes):
                 # Columns are packed while the database writes those before.
                 rows = stack.enter_context(closing(ahead(rows)))
             if self.direct is not None:

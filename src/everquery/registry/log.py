@@ -18,6 +18,7 @@ from everquery.registry.compaction import compact
 from everquery.registry.connections import Connections
 from everquery.registry.damage import Damage
 from everquery.registry.orphans import orphans
+from everquery.registry.quarantined import QuarantineList
 from everquery.registry.reading import Base, Entry
 from everquery.registry.repair import find_damage, repair
 from everquery.registry.upgrade import upgrade
@@ -146,15 +147,15 @@ class Registry:
         """Return the position behind the last change of a stream."""
         return self._appender.head(name)
 
-    def append(self, stream: Stream, change: Change, *, head: int) -> int:
-        """Write a change in one transaction; return the position behind it.
+    def append(self, stream: Stream, *changes: Change, head: int) -> int:
+        """Write changes in one transaction; return the position behind them.
 
         Raises
         ------
         RegistryBehindError
             If other changes have come since position `head`; nothing is written then.
         """
-        return self._appender.append(stream, change, head=head)
+        return self._appender.append(stream, *changes, head=head)
 
     def read(self, stream: Stream, start: int) -> Generator[Entry | Base]:
         """Yield the changes from a position on; it must be one at which a change begins.
@@ -183,6 +184,12 @@ class Registry:
     def log_reader(self, name: str) -> readers.LogReader:
         """Return what reads a stream's log row by row, for a reader in another process."""
         return readers.LogReader(
+            name, reading=self._connections.reading, writing=self._connections.writing
+        )
+
+    def quarantine(self, name: str) -> QuarantineList:
+        """Return what jobs have told of queries of a stream that they run without."""
+        return QuarantineList(
             name, reading=self._connections.reading, writing=self._connections.writing
         )
 

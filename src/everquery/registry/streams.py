@@ -14,6 +14,7 @@ from everquery.registry.bases import write_base
 from everquery.registry.definitions import stored_stream, stream_as_json
 from everquery.registry.digests import digest_of_stream
 from everquery.registry.orphans import left_log
+from everquery.registry.quarantined import forget_stream
 from everquery.registry.rows import whole_number
 from everquery.stream import Span, Stream
 
@@ -101,6 +102,7 @@ def drop_stream(connection: Connection, name: str, head: int | None) -> None:
     for table in tables.tables.sorted_tables:
         if "stream" in table.c:
             connection.execute(delete(table).where(table.c.stream == name))
+    forget_stream(connection, name)
 
 
 def _first_position(connection: Connection, name: str) -> int:

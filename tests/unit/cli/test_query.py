@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import everquery as eq
 from everquery.cli.app import app
+from everquery.registry.quarantined import Quarantined
 
 
 def test_a_registry_is_made_by_init_only(tmp_path, shell):
@@ -48,7 +49,7 @@ class TestStreams:
         result = shell("stream", "create", "trades", "-a", "price", code=1)
         assert "has another stream 'trades'" in result.stderr
 
-    @pytest.mark.parametrize("span", ["soon", "5 weeks", ""])
+    @pytest.mark.parametrize("span", ["soon", "5 weeks", "", "99999999999999d", "9" * 400 + "s"])
     def test_a_bad_span(self, shell, span):
         shell("stream", "create", "x", "-a", "a", "--time", "t", "--grace", span, code=2)
 
@@ -351,3 +352,22 @@ class TestLoad:
         shell("query", "load", "q.csv", "--kind", "range", "--integer-keys")
         (tmp_path / "r.csv").write_text("id,key\nb,IBM\n")
         assert "integers" in shell("query", "load", "r.csv", "--kind", "range", code=1).stderr
+
+
+def test_quarantined_queries_are_listed_and_given_back_14(shell):
+    assert shell.json("query", "quarantined") == []
+    assert "0 queries" in shell("query", "quarantined").stdout
+    shell("query", "add", "band", "--box", "price=40..50")
+    registry = eq.open(shell.url)._log.registry
+    taken_out = Quarantined("band", "border", "ZeroDivisionError: why", 1)
+    registry.quarantine("trades").replace("job", {0: [taken_out], 1: [taken_out]})
+    told = shell("query", "quarantined").stdout
+    assert "ZeroDivisionError: why" in told
+    assert "1 query" in told
+    assert [row["shard"] for row in shell.json("query", "quarantined")] == [0, 1]
+    refused = shell("query", "quarantined", "--give-back", "other", code=1)
+    assert "is not quarantined" in refused.stderr
+    told = shell("query", "quarantined", "--give-back", "band").stdout
+    assert told == "gave back 1 query\n"
+    assert shell.json("query", "quarantined") == []
+    assert [row["id"] for row in shell.json("query", "list")] == ["band"]
