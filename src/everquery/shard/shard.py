@@ -34,7 +34,6 @@ from everquery.index.rows import (
     joined,
 )
 from everquery.kinds import KINDS
-from everquery.kinds.threshold.index import ThresholdIndex
 from everquery.queries import Quantile, Query, Threshold
 from everquery.queries.block import QueryBlock, blocks_of_queries, check_fit
 from everquery.queries.changes import (
@@ -718,28 +717,6 @@ class Shard:
         total, left = index.numbers(slots)["total"], index.state(slots)["left"]
         return int(total[0] - left[0])
 
-    def counts(self) -> tuple[Int32s, Int64s]:
-        """Return the live queries that count, in order of registration, and what they lack."""
-        self.settle()
-        if not len(self.indexes[Threshold.kind].layers):
-            return np.empty(0, np.int32), np.empty(0, np.int64)
-        n = len(self.catalog)
-        counting = self.catalog.kind[:n] == _KIND_NAMES.index(Threshold.kind)
-        slots = np.flatnonzero(counting & (self.catalog.flags[:n] != 0)).astype(np.int32)
-        left: Int64s = self.indexes[Threshold.kind].state(slots)["left"]
-        return slots, left
-
-    def count_by_batches(self) -> None:
-        """Add up counts in every batch: they are asked for after each."""
-        index = self.indexes[Threshold.kind]
-        if isinstance(index, ThresholdIndex):
-            index.may_track = False
-
-    def set_counts(self, slots: Int32s, left: Int64s) -> None:
-        """Set what queries lack that count."""
-        if slots.size:
-            self.indexes[Threshold.kind].set_state(slots, {"left": left})
-
     def blocks(self) -> Iterator[tuple[QueryBlock, Int32s]]:
         """Yield all queries that are not dropped, with their slots."""
         self.settle()
@@ -786,13 +763,6 @@ class Shard:
             self._new = []
         for index in self.indexes.values():
             index.forget_announcements()
-
-    def set_keys(self, header: dict[str, Any], arrays: dict[str, Array]) -> Int32s:
-        """Take over what another shard of the same queries knows of keys; return their numbers."""
-        numbers = self.keys.load_rows(header, arrays)
-        for index in self.indexes.values():
-            index.forget_positions()
-        return numbers
 
     def announce_again(self) -> None:
         """Take up the announcements that are still due from the flags of the queries."""

@@ -13,8 +13,10 @@ import pyarrow as pa
 from everquery.queries.changes import Deregister
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
-from everquery.sharding.durable import DurableShard, Job, LogPart
+from everquery.sharding.durable import DurableShard
+from everquery.sharding.job import Job
 from everquery.sharding.journal import Cells
+from everquery.sharding.logged_queries import LogPart
 from everquery.sharding.packing import unpack
 from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import Quarantine

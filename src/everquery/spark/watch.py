@@ -15,7 +15,7 @@ from everquery.errors import InvalidStreamError, SparkError
 from everquery.kinds import KINDS
 from everquery.registry.follower import absolute_url
 from everquery.shard.notices import notice_schema
-from everquery.sharding.durable import Job
+from everquery.sharding.job import Job
 from everquery.sharding.places import OFFSET, PATH, SOURCE
 from everquery.sharding.telling import plain_schema
 from everquery.spark.partitions import MOST_SHARDS, shard_codes

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from everquery.core.arrays import Array, Bytes, Int32s, Int64s, resized
+from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, resized
+from everquery.core.parts import Part
 from everquery.index.flags import COUNT, LIVE, LIVE_MASK, REPEAT
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
@@ -30,6 +31,8 @@ from everquery.index.weighed import (
     light_parts,
 )
 from everquery.kinds.threshold.segment import ThresholdSegment
+from everquery.kinds.threshold.state import ThresholdPart, check_totals
+from everquery.stream import Stream
 
 
 class _BySlot(NamedTuple):
@@ -190,17 +193,38 @@ class ThresholdIndex(KindIndex):
 
     # -- state --------------------------------------------------------------------------------
 
+    def parts(self, queries: Callable[[], Int32s], keys: Callable[[], int]) -> Sequence[Part]:
+        """Return the part of what queries lack."""
+        return (ThresholdPart(self, queries),)
+
+    def check_loaded(
+        self,
+        rows: Rows,
+        numbers: Mapping[str, Array],
+        options: Mapping[str, Bools],
+        stream: Stream,
+    ) -> None:
+        """Raise if totals can't be."""
+        check_totals(numbers["total"])
+
+    def add_up(self) -> None:
+        """Count batch by batch from now on: counts are asked for after each."""
+        self.may_track = False
+        for segment in self.layers:
+            segment.stop_tracking()
+            segment.may_track = False
+
     def state(self, slots: Int32s) -> dict[str, Array]:
         """Return what queries lack."""
         for segment in self.layers:
             self._retire(segment)
         return {"left": self._by_slot.left[slots]}
 
-    def set_state(self, slots: Int32s, state: Mapping[str, Array]) -> None:
+    def set_state(self, slots: Int32s, left: Int64s) -> None:
         """Set what queries lack."""
         for segment in self.layers:
             self._retire(segment)
-        self._by_slot.left[slots] = state["left"]
+        self._by_slot.left[slots] = left
         for segment in self.layers:
             self._adopt(segment)
 
