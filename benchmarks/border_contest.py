@@ -66,7 +66,7 @@ class OurBorders:
     def __init__(self, rows: Rows, streams: int) -> None:
         self._segment = RegionSegments.build(rows)
         self._group = Grouping(streams)
-        self._flags = np.ones(len(rows), np.uint8)
+        self._flags = np.ones(len(rows), np.uint16)
         self._seen = np.zeros(streams, np.uint8)
         self._last = np.zeros((1, streams))
         self.crossings: Int64s = np.empty(1 << 12, np.int64)

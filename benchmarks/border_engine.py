@@ -154,7 +154,7 @@ class BareLoop:
         rows = Rows(Shape((0,), True), slot, market.key, market.low[None], market.high[None])
         self._segment = RegionSegments.build(rows)
         self._group = Grouping(streams)
-        self._flags = np.ones(n, np.uint8)
+        self._flags = np.ones(n, np.uint16)
         self._seen = np.zeros(streams, np.uint8)
         self._last = np.zeros((1, streams))
         self._crossings = np.empty(1 << 12, np.int64)

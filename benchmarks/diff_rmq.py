@@ -17,7 +17,8 @@ from benchmarks.peers import whole_step
 from everquery.core.arrays import Array, Floats, Int32s, Int64s, grow
 from everquery.core.jit import kernel
 from everquery.index.cei import CeiSegment
-from everquery.index.rows import PLACE_SHIFT, SLOT_SHIFT, Rows
+from everquery.index.rows import Rows
+from everquery.index.sort_keys import PLACE_SHIFT, SLOT_SHIFT
 from everquery.state.admission import count_keys, group_rows
 
 ENTER, LEAVE = 0, 1  # the codes of our index, so that what is written can be compared
@@ -108,7 +109,7 @@ class OurStabber(Stabber):
 
     def __init__(self, rows: Rows) -> None:
         self._segment = CeiSegment.build(rows)
-        self._flags = np.ones(len(rows), np.uint8)
+        self._flags = np.ones(len(rows), np.uint16)
         self._out = np.empty(1 << 16, np.int32)
 
     def sets(self, values: Floats) -> tuple[Array, Int64s]:

@@ -26,8 +26,9 @@ from benchmarks.papers.virtual_constructs import (
     UnitIntervals,
 )
 from benchmarks.workloads import Intervals
-from everquery.core.arrays import Bytes, Floats, Int64s
+from everquery.core.arrays import Floats, Int64s
 from everquery.index.cei import CeiSegment
+from everquery.index.flags import Flags
 from everquery.index.rows import Grouped, Matches, Step
 
 Lists = tuple[Int64s, Int64s]  # matches of each value, and all their query numbers
@@ -55,7 +56,7 @@ class Stabbed(ABC):
         return None
 
 
-def whole_step(values: Floats, flags: Bytes) -> Step:
+def whole_step(values: Floats, flags: Flags) -> Step:
     """Return values as events of one key, as the engine hands them to an index.
 
     `values` has one row an attribute.
@@ -73,7 +74,7 @@ class OurIntervals(Stabbed):
 
     def __init__(self, work: Intervals, *, levels: int | None = None) -> None:
         self.segment = CeiSegment.build(work.rows(), levels=levels)
-        self._flags = np.ones(work.low.size, np.uint8)
+        self._flags = np.ones(work.low.size, np.uint16)
         self._out = np.empty(1 << 16, np.int32)
 
     def prepare(self, values: Floats) -> Step:

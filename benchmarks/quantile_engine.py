@@ -157,7 +157,7 @@ def with_cells(asked: Asked, values: Floats, size: int) -> Seen:
     count = asked.cells[0].size
     feed = Feed(FeedName(0, 0, False))
     feed.add(np.arange(count, dtype=np.int32), np.zeros(count, np.int32))
-    flags = np.full(count, LIVE, np.uint8)
+    flags = np.full(count, LIVE, np.uint16)
     begun = time.perf_counter()
     feed.begin(asked.cells)
     for _ in feed.place(asked.cells):

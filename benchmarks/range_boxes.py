@@ -41,7 +41,7 @@ class Boxes:
 
     def step(self) -> Step:
         """Return the points as a batch of events."""
-        return whole_step(self.points, np.ones(len(self.rows), np.uint8))
+        return whole_step(self.points, np.ones(len(self.rows), np.uint16))
 
     def check(self, what: str, ends: Int64s, slots: Int64s) -> None:
         """Compare the first points' matches with brute force."""

@@ -216,7 +216,7 @@ class Stabbing(Counters):
 
     def __init__(self, boxes: Boxes) -> None:
         super().__init__(boxes)
-        self._flags = np.full(self.need.size, LIVE, np.uint8)
+        self._flags = np.full(self.need.size, LIVE, np.uint16)
         self._out = np.empty(1 << 16, np.int32)
 
     def _build(self, rows: Int64s) -> None:

@@ -11,7 +11,8 @@ from benchmarks.threshold_work import Boxes, rows_of, step_of
 from everquery.core.arrays import Floats, Int32s, Int64s, grow
 from everquery.core.jit import kernel
 from everquery.index.flags import LIVE
-from everquery.index.rows import PLACE_SHIFT, SLOT_MASK, SLOT_SHIFT, Crossings
+from everquery.index.rows import Findings
+from everquery.index.sort_keys import PLACE_SHIFT, SLOT_MASK, SLOT_SHIFT
 from everquery.kinds.threshold.distributed_tracking import Tracking
 from everquery.kinds.threshold.endpoint_tree import EndpointTrees, leaf_of
 from everquery.kinds.threshold.index import ThresholdIndex
@@ -194,7 +195,7 @@ class Ours(Contestant):
     def __init__(self, boxes: Boxes) -> None:
         super().__init__(boxes)
         self._index = ThresholdIndex()
-        self._flags = np.full(self.need.size, LIVE, np.uint8)
+        self._flags = np.full(self.need.size, LIVE, np.uint16)
 
     def register(self, rows: Int64s, need: Int64s) -> None:
         """Add queries in a layer of their own."""
@@ -219,9 +220,9 @@ class Ours(Contestant):
         """Count a batch."""
         found = self._index.process(step_of(values, weight, self._flags))
         self._flags[self._index.done()] = 0
-        told = [each for each in found if isinstance(each, Crossings)]
-        keys = np.concatenate([np.empty(0, np.int64), *(each.keys for each in told)])
-        seen = [each.totals for each in told if each.totals is not None]
+        told = [each for each in found if isinstance(each, Findings)]
+        keys = np.concatenate([np.empty(0, np.int64), *(each.packed for each in told)])
+        seen = [each.figures["total"] for each in told]
         return Fires.in_order(
             (keys >> PLACE_SHIFT) >> 1,
             keys >> SLOT_SHIFT & SLOT_MASK,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Floats, Int64s
+from everquery.core.arrays import Floats, Int64s
+from everquery.index.flags import Flags
 from everquery.index.rows import NO_KEY, Grouped, Rows, Shape, Step
 
 DOMAIN = 100_000
@@ -190,7 +191,7 @@ def rows_of(boxes: Boxes, rows: Int64s) -> Rows:
     )
 
 
-def step_of(values: Floats, weight: Int64s, flags: Bytes) -> Step:
+def step_of(values: Floats, weight: Int64s, flags: Flags) -> Step:
     """Return elements as our indexes take them."""
     n = weight.size
     grouped = Grouped(

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 import everquery as eq
-from everquery.cli.qq import Side, compare, spaced
 from everquery.cli.qq_picture import Labels, Panel, draw
+from everquery.kinds.quantile.qq import Side, compare, spaced
 
 SEED = 2006
 EVENTS = 1_000_000

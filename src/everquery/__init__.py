@@ -23,7 +23,11 @@ from everquery.errors import (
     UnknownQueryError,
     UnknownStreamError,
 )
-from everquery.queries import Border, Box, Interval, Quantile, Query, Range, Threshold
+from everquery.kinds.border.spec import Border
+from everquery.kinds.quantile.spec import Quantile
+from everquery.kinds.range.spec import Range
+from everquery.kinds.threshold.spec import Threshold
+from everquery.queries import Box, Interval, Query
 from everquery.queries.sql import InvalidSqlError
 from everquery.registry import Registry
 from everquery.stream import Stream

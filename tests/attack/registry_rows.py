@@ -84,10 +84,10 @@ def fill(url: str) -> None:
         engine.register(eq.Border("b", {"volume": (None, 12)}, emit="enter"))
         engine.pause("range 4")
         engine.resume("range 4")
-        engine._registry.close()
+        engine._log.registry.close()
     with eq.Engine(PLAIN, registry=url) as engine:
         engine.register(eq.Range("slow", {"ms": (100, None)}))
-        engine._registry.close()
+        engine._log.registry.close()
 
 
 def answers(url: str) -> tuple[pa.Table, pa.Table]:
@@ -95,7 +95,7 @@ def answers(url: str) -> tuple[pa.Table, pa.Table]:
     with eq.Engine("trades", registry=url, read_only=True) as engine:
         queries = engine.queries()
         notices = engine.process(EVENTS).drop_columns(["notice_id"])
-        engine._registry.close()
+        engine._log.registry.close()
     return queries, notices
 
 

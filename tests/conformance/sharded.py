@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 import everquery as eq
-from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.changes import Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.registry.codec import encode_change
@@ -25,8 +24,6 @@ from everquery.sharding.packing import Packer
 from everquery.sharding.places import OFFSET, SOURCE
 from everquery.sharding.routing import Shards, route
 from everquery.state.events import decode
-
-SPECS = {name: kind.spec for name, kind in KINDS.items()}
 
 
 class ShardedRunner:
@@ -97,14 +94,14 @@ class ShardedRunner:
             self.time_type = decode(batch, self.stream).time_type
         log: dict[int, list[LogRow]] = {shard: [] for shard in range(len(self.cells))}
         for row in self.waiting:
-            for shard, part in route(row, self.stream, SPECS, Shards(self.shards, self.wide)):
+            for shard, part in route(row, self.stream, Shards(self.shards, self.wide)):
                 log[shard].insert(0, part)
         self.waiting = []
         return self._run(packed, log)
 
     def _run(self, packed, log) -> pa.Table:
         told = []
-        job = Job(self.stream, SPECS, self.shards, self.time_type, wide=self.wide)
+        job = Job(self.stream, self.shards, self.time_type, wide=self.wide)
         for shard in range(len(self.cells)):
             self.batches += 1
             # Workers have live arrays of their own; which one gets a shard changes all the time,

@@ -35,7 +35,7 @@ def url(registry_url):
         engine.register_table(pa.table({"id": [f"t{i}" for i in range(5)]}), kind="range")
         engine.deregister("b")
         engine.register(eq.Range("b", {"price": (40, 50)}))
-        engine._registry.close()
+        engine._log.registry.close()
     return registry_url
 
 
@@ -203,7 +203,7 @@ def test_a_text_where_a_number_is_kept(tmp_path, statement):
     with eq.Engine(STREAM, registry=url) as engine:
         engine.register(eq.Range("a", {}))
         engine.register(eq.Range("b", {}))
-        engine._registry.close()
+        engine._log.registry.close()
     run(url, statement)
     with pytest.raises(RegistryDamagedError):
         eq.open(url)
@@ -278,7 +278,7 @@ class TestRepair:
             engine.pause("a")
             engine.compact_registry()
             engine.register(eq.Range("new", {}))
-            engine._registry.close()
+            engine._log.registry.close()
         run(url, statement)
         with pytest.raises(eq.RegistryError):
             eq.open(url)
@@ -401,7 +401,7 @@ def test_a_registry_of_version_1_is_upgraded(url):
         engine.compact_registry()  # the first base is kept for the reader
         engine.register_table(pa.table({"id": ["z"]}), kind="border")
         expected = engine.queries()
-        engine._registry.close()
+        engine._log.registry.close()
     for table in ("changes", "bases", "kept_bases"):
         for (payload,) in run(
             url, f"SELECT payload FROM everquery_{table} WHERE operation = 'register blocks'"

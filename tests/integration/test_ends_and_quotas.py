@@ -72,7 +72,7 @@ class TestEnds:
             raise RegistryError("away")
 
         with monkeypatch.context() as patched:
-            patched.setattr(engine._registry, "append", away)
+            patched.setattr(engine._log.registry, "append", away)
             assert engine.process(batch(9))["event"].to_pylist() == ["end"]
         copy = eq.Engine(STREAM, registry=registry_url)
         copy.restore(engine.snapshot())

@@ -39,7 +39,7 @@ def ids(rows):
     for row in sorted(rows, key=lambda row: (row.position, row.number)):
         assert at is None or row.position == at
         at = row.position + row.count
-        shard.apply(decode_change(row.operation, row.payload, STREAM, SPECS))
+        shard.apply(decode_change(row.operation, row.payload, STREAM))
     shard.settle()
     live = [i for block, _ in shard.blocks() for i in block.ids.to_pylist()]
     return sorted(live), sorted(shard.paused_ids().to_pylist())
@@ -77,7 +77,7 @@ def settled(reader):
 
 
 def readers_of(engine):
-    with engine._registry._reading() as connection:
+    with engine._log.registry._reading() as connection:
         return connection.execute(text("SELECT position, base FROM everquery_readers")).all()
 
 
@@ -181,7 +181,7 @@ def test_a_range_reads_the_same_again_whatever_is_compacted(engine, follow):
     again.commit(second)
     settled(again)
     engine.compact_registry()
-    with engine._registry._reading() as connection:
+    with engine._log.registry._reading() as connection:
         for name in ("changes", "kept_bases"):
             count = connection.execute(text(f"SELECT count(*) FROM everquery_{name}")).scalar()
             assert count == 0
@@ -336,7 +336,7 @@ def test_what_was_read_already_needs_no_registry(file):
 def test_a_locked_file_holds_nobody_up(file):
     path, engine, reader, place = file
     engine.register(query("b"))
-    engine._registry.close()
+    engine._log.registry.close()
     reader._dropped()
     settled(reader)
     with sqlite3.connect(path) as lock:
@@ -370,7 +370,7 @@ def test_a_server_that_stops_and_starts_again(own_postgres, caplog):
     assert [row.position for row in reader.rows(place, end)] == [1, 2]
     assert len(caplog.records) == 2
     reader.close()
-    engine._registry.close()
+    engine._log.registry.close()
 
 
 def test_one_process_at_a_time_is_a_reader(engine, registry_url, follow, monkeypatch):
@@ -404,4 +404,4 @@ def test_a_claim_lost_with_its_connection_is_taken_again(own_postgres, monkeypat
         [first.latest(place, queries=10) for _ in range(10)]
     ended(first)
     ended(second)
-    engine._registry.close()
+    engine._log.registry.close()

@@ -161,7 +161,7 @@ def url(path):
     url = f"sqlite:///{path}"
     with eq.Engine(STREAM, registry=url) as engine:
         engine.register(eq.Range("kept", {}))
-        engine._registry.close()
+        engine._log.registry.close()
     return url
 
 
@@ -219,7 +219,7 @@ class TestSqlite:
 
     def test_a_full_disk(self, url):
         engine = eq.open(url)
-        cursor = engine._registry._direct._open()
+        cursor = engine._log.registry._direct._open()
         pages = cursor.execute("PRAGMA page_count").fetchone()[0]
         cursor.execute(f"PRAGMA max_page_count = {pages + 1}")
         for number in range(5):

@@ -87,4 +87,4 @@ def test_a_server_that_stops_and_starts_again(run, tmp_path, own_postgres):
         job.owners.change()
         job.feed()
     job.finish()
-    job.owners.engine._registry.close()
+    job.owners.engine._log.registry.close()

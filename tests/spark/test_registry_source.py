@@ -109,7 +109,7 @@ def test_events_flow_while_the_server_is_away(spark, log, own_postgres, tmp_path
     events = [row.position for row in collected.rows if row.what == "event"]
     assert sorted(events) == list(range(len(events)))
     collected.query.stop()
-    engine._registry.close()
+    engine._log.registry.close()
 
 
 @pytest.mark.parametrize(

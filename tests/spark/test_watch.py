@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 import everquery as eq
 from everquery.errors import EverqueryError, InvalidBatchError, InvalidStreamError, SparkError
-from everquery.shard.notices import in_full
+from everquery.shard.writing import in_full
 from everquery.spark import watch
 
 START = datetime(2026, 1, 5, 9, 30)

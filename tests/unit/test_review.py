@@ -9,7 +9,7 @@ import pytest
 import everquery as eq
 from everquery.core.names import encode
 from everquery.index import layers
-from everquery.shard import shard
+from everquery.shard import query_set
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 
@@ -50,7 +50,7 @@ def test_a_bad_query_never_costs_a_good_one(engine):
 def test_queries_that_wait_survive_a_failure(engine, monkeypatch):
     engine.register(eq.Border("good", {"x": (0, 2)}))
     with monkeypatch.context() as patch:
-        patch.setattr(shard, "blocks_of_queries", lambda queries, stream: 1 / 0)
+        patch.setattr(query_set, "blocks_of_queries", lambda queries, stream: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             engine.process(batch(k=["a"], x=[1.0]))
     assert engine.process(batch(k=["a"], x=[1.0]))["query_id"].to_pylist() == ["good"]
@@ -103,14 +103,15 @@ def test_advance_to_what_is_no_time(time):
     assert engine.stats()["events"] == 2
 
 
-def test_a_merge_that_fails_is_tried_again(engine, monkeypatch):
+def test_a_merge_that_fails_is_tried_again(engine, monkeypatch, caplog):
     monkeypatch.setattr(layers, "MERGED_AT_ONCE", 4)
     border = engine._shard.indexes["border"]
     build = border.layers._build
 
     def broken(rows):
-        raise MemoryError
+        raise MemoryError("no room")
 
+    assert engine.stats()["last_failed_merge"] is None
     for wave in range(6):
         engine.register([eq.Border(f"w{wave}q{i}", {"x": (i, i + 1)}) for i in range(4)])
         monkeypatch.setattr(border.layers, "_build", build)
@@ -119,6 +120,11 @@ def test_a_merge_that_fails_is_tried_again(engine, monkeypatch):
         engine.process(batch(k=["a"], x=[0.5]))
         engine.close()
     assert engine.stats()["failed_merges"] > 0
+    assert engine.stats()["last_failed_merge"] == "border: MemoryError: no room"
+    records = [record for record in caplog.records if record.name == "everquery.engine"]
+    assert len(records) == engine.stats()["failed_merges"]
+    assert records[0].levelname == "WARNING"
+    assert "in broken" in caplog.text  # the traceback
     engine.process(batch(k=["a"], x=[0.5]))
     engine.close()
     assert len(list(border.layers)) <= 2

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from everquery.cli.this_process import Clock
 from everquery.engine import Engine
-from everquery.queries import Threshold
+from everquery.kinds.threshold.spec import Threshold
 from everquery.sources import (
     Market,
     market_queries,

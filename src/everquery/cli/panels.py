@@ -17,11 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from everquery.cli.demo_job import Plan
+from everquery.sinks.lines import event_colours
 
 LATEST = 6
 LATEST_FIRES = 2  # of them, though fires are few among the others
 ROOM_FOR_CTRL_C = ""  # terminals echo ^C; at the end of a full line it would wrap and shift all
-EVENT_STYLES = {"enter": "green", "leave": "red", "match": "cyan", "fire": "bold yellow"}
 
 
 def is_live(console: Console) -> bool:
@@ -140,7 +140,7 @@ def _latest_rows(notices: pa.Table) -> list[int]:
 
 
 def _cells(notice: dict[str, Any]) -> tuple[Text | str, ...]:
-    event = Text(notice["event"], EVENT_STYLES[notice["event"]])
+    event = Text(notice["event"], event_colours().get(notice["event"], ""))
     if notice["reason"] is not None:
         event.append(f" ({notice['reason']})", "dim")
     if notice["event"] == "fire":

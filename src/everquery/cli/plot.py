@@ -18,12 +18,11 @@ from everquery.cli.event_view import EventView
 from everquery.cli.group import INTERRUPTED
 from everquery.cli.options import AsJson
 from everquery.cli.output import counted, print_json
-from everquery.cli.qq import Side, compare, spaced
 from everquery.cli.qq_picture import SUFFIXES, Labels, Panel, draw, expect_matplotlib
 from everquery.cli.this_process import clock_since_start, interruptible
 from everquery.engine import Engine
 from everquery.errors import InvalidQueryError, UnwritableFileError
-from everquery.kinds.quantile.feed import FINEST
+from everquery.kinds.quantile.qq import FINEST, Side, compare, spaced
 from everquery.queries.spec import Key
 from everquery.stream import Stream
 

@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
-from enum import StrEnum
 from typing import Annotated, Any
 
 import pyarrow.compute as pc
 import typer
 
+from everquery.cli.kind_options import (
+    WithFields,
+    check_fields,
+    chosen_attribute,
+    known_kind,
+    read_fields,
+    what_kinds_tell,
+)
 from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_engine, has_integer_keys
 from everquery.cli.output import counted, print_json, print_record, print_table
 from everquery.cli.query_load import load
-from everquery.cli.values import parse_box, parse_labels, parse_span, shown_range
+from everquery.cli.values import parse_box, parse_labels, shown_range
 from everquery.errors import UnknownQueryError
-from everquery.kinds import KINDS
-from everquery.queries import Query
+from everquery.kinds import KINDS, USUAL
+from everquery.queries.known import spec_of
 from everquery.stream import Stream
 
 app = typer.Typer(help="The standing queries of a stream.", no_args_is_help=True)
 app.command("load")(load)
 
 SHOWN = 100
-EXAMPLES = {"total": "1000", "phi": "0.99", "epsilon": "0.005"}
-Kind = StrEnum("Kind", {name: name for name in KINDS})  # type: ignore[misc]  # from a table
-BORDER = Kind("border")
 
 QueryId = Annotated[str, typer.Argument(metavar="ID", help="The query's id.")]
 QueryIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of queries.")]
 
 
 @app.command("add")
+@WithFields
 def add(
     query_id: QueryId,
     registry: RegistryUrl,
     stream: StreamName = None,
     kind: Annotated[
-        Kind,
-        typer.Option(
-            help="range tells every event inside, border who enters and leaves, threshold when"
-            " what is inside weighs a total, quantile what value has a rank."
-        ),
-    ] = BORDER,
+        str, typer.Option(metavar="KIND", callback=known_kind, help=what_kinds_tell())
+    ] = USUAL,
     box: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,115 +57,22 @@ def add(
     ] = False,
     owner: Annotated[str | None, typer.Option(help="Whose query it is.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="A label, team=fx; repeat.")] = None,
-    emit: Annotated[
-        str | None,
-        typer.Option(help="What is told (border): enter, leave, or both: enter,leave."),
-    ] = None,
-    silent: Annotated[
-        bool, typer.Option("--silent", help="Do not report who is inside already (border).")
-    ] = False,
-    total: Annotated[
-        int | None,
-        typer.Option(
-            help="How much weight fires (threshold): of the stream's weight column, or events."
-        ),
-    ] = None,
-    repeat: Annotated[
-        bool, typer.Option("--repeat", help="Start again after a fire (threshold).")
-    ] = False,
-    count: Annotated[
-        bool, typer.Option("--count", help="Count events, whatever they weigh (threshold).")
-    ] = False,
-    attribute: Annotated[
-        str | None,
-        typer.Option(help="Whose values are ranked (quantile).", show_default="the only one"),
-    ] = None,
-    phi: Annotated[
-        list[float] | None,
-        typer.Option(help="The rank as a share (quantile): 0.99; repeat for one query each."),
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="How far off the rank may be (quantile): 0.005.")
-    ] = None,
-    last: Annotated[
-        int | None, typer.Option(help="Rank only so many values, the newest (quantile).")
-    ] = None,
-    by_key: Annotated[
-        bool, typer.Option("--by-key", help="Rank each key's values apart (quantile).")
-    ] = False,
-    ttl: Annotated[
-        str | None, typer.Option(help="How long the query lives: 8h, 30m, 5s, or a number.")
-    ] = None,
-    dwell: Annotated[
-        str | None,
-        typer.Option(help="A crossing counts after the key stays for this long (border): 5s."),
-    ] = None,
-    throttle: Annotated[
-        str | None, typer.Option(help="At most one notice a key in this time: 1m.")
-    ] = None,
+    **fields: Any,  # noqa: ANN401 - an option for each field of each kind
 ) -> None:
     """Register a query."""
-    spec = KINDS[kind.value].spec
-    given: dict[str, Any] = {
-        "emit": None if emit is None else tuple(each.strip().lower() for each in emit.split(",")),
-        "total": total,
-        "attribute": attribute,
-        "phi": tuple(phi) if phi else None,
-        "epsilon": epsilon,
-        "last": last,
-    }
-    flags = {"silent": silent, "repeat": repeat, "count": count, "by_key": by_key}
-    given |= {name: chosen or None for name, chosen in flags.items()}
-    spans = {"ttl": ttl, "dwell": dwell, "throttle": throttle}
-    given |= {
-        name: None if text is None else parse_span(text, f"--{name}")
-        for name, text in spans.items()
-    }
+    spec = spec_of(kind)
+    given = read_fields(spec, fields)
     if box or spec.boxed:
         given["box"] = parse_box(box or [])
-    fields = {name: value for name, value in given.items() if value is not None}
-    check_fields(spec, fields)
-    fields |= {"owner": owner, "labels": parse_labels(label or [])}
+        check_fields(spec, given)
+    given |= {"owner": owner, "labels": parse_labels(label or [])}
     with existing_engine(registry, stream) as engine:
         if key is not None:
-            fields["key"] = _key(key, integer=integer_key or has_integer_keys(engine))
+            given["key"] = _key(key, integer=integer_key or has_integer_keys(engine))
         if not spec.boxed:
-            fields["attribute"] = chosen_attribute(attribute, engine.stream)
-        engine.register(spec(query_id, **fields))
+            given["attribute"] = chosen_attribute(given.get("attribute"), engine.stream)
+        engine.register(spec(query_id, **given))
         typer.echo(f"query {query_id!r} is live on stream {engine.stream.name!r}")
-
-
-def check_fields(spec: type[Query], fields: dict[str, Any]) -> None:
-    """Refuse fields that the kind has not, and the lack of those that it needs."""
-    taken = {field.name for field in dataclasses.fields(spec) if field.init}
-    for name in fields:
-        if name not in taken:
-            raise typer.BadParameter(
-                f"{spec.kind} queries have no such option", param_hint=_option(name)
-            )
-    for number in spec.numbers:
-        if number.required and number.name not in fields:
-            option = _option(number.name)
-            raise typer.BadParameter(
-                f"{spec.kind} queries need one, such as {option} {EXAMPLES[number.name]}",
-                param_hint=option,
-            )
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def chosen_attribute(attribute: str | None, stream: Stream) -> str:
-    """Return the attribute that a query is about, which need not be said if there is but one."""
-    if attribute is not None:
-        return attribute
-    if len(stream.attributes) > 1:
-        raise typer.BadParameter(
-            f"stream {stream.name!r} has {', '.join(stream.attributes)}; say which",
-            param_hint="--attribute",
-        )
-    return stream.attributes[0]
 
 
 def _key(text: str, *, integer: bool) -> str | int:
@@ -190,7 +97,9 @@ def list_queries(
     like: Annotated[
         str | None, typer.Option(help="Only ids like this: % is anything, _ one character.")
     ] = None,
-    kind: Annotated[Kind | None, typer.Option(help="Only of this kind.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", callback=known_kind, help="Only of this kind.")
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=0, help="At most so many.", show_default=f"{SHOWN}; all with --json"),
@@ -200,9 +109,7 @@ def list_queries(
     """List queries in the order of registration."""
     wanted = parse_labels(label or [])
     with existing_engine(registry, stream) as engine:
-        table = engine.queries(
-            like=like, owner=owner, labels=wanted, kind=None if kind is None else kind.value
-        )
+        table = engine.queries(like=like, owner=owner, labels=wanted, kind=kind)
         definition = engine.stream
     found = table.num_rows
     if limit is None and not as_json:
@@ -213,34 +120,14 @@ def list_queries(
         print_json(records)
         return
     names = ["id", "kind", "key", "box", "emit", "state", "owner", "labels"]
-    for name, shown in (("total", _shown_total), ("quantile", _shown_quantile)):
-        texts = [shown(record) for record in records]
+    for listed in (each.listed for each in KINDS.values() if each.listed):
+        name, texts = listed.title, [listed.text(record) for record in records]
         records = [record | {name: text} for record, text in zip(records, texts, strict=True)]
         if any(texts):
             names.insert(names.index("state"), name)
     print_table(names, [_row(record, names) for record in records])
     more = f", {table.num_rows:,} shown (--limit)" if table.num_rows < found else ""
     typer.echo(counted(found, "query", "queries") + more)
-
-
-def _shown_total(record: dict[str, Any]) -> str | None:
-    """Return a total with what it is of, and whether it is waited for once or again and again."""
-    if record["total"] is None:
-        return None
-    told = f"{record['total']:,}" + (" events" if record["count"] else "")
-    return f"each {told}" if record["repeat"] else told
-
-
-def _shown_quantile(record: dict[str, Any]) -> str | None:
-    """Return a rank and how far off it may be, with what it is among."""
-    if record.get("phi") is None:
-        return None
-    among = [record["attribute"]]
-    if record["last"] is not None:
-        among.append(f"last {record['last']:,}")
-    if record["by_key"]:
-        among.append("by key")
-    return f"{record['phi']:.10g} ± {record['epsilon']:.10g} of {', '.join(among)}"
 
 
 def _record(row: dict[str, Any], stream: Stream) -> dict[str, Any]:

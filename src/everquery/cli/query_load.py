@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from everquery.cli.kind_options import known_kind
 from everquery.cli.options import (
     AsJson,
     IntegerKeys,
@@ -24,7 +25,7 @@ from everquery.cli.options import (
 from everquery.cli.output import counted, print_json
 from everquery.errors import InvalidTableError, UnwritableFileError
 from everquery.kinds import KINDS
-from everquery.queries.table import no_errors
+from everquery.queries.table_columns import no_errors
 from everquery.sources.query_files import QueryRows, read_queries
 
 SHOWN = 3
@@ -44,7 +45,9 @@ def load(
     kind: Annotated[
         str | None,
         typer.Option(
-            help=f"The queries' kind: {' or '.join(KINDS)}.", show_default="the column kind"
+            callback=known_kind,
+            help=f"The queries' kind: {' or '.join(KINDS)}.",
+            show_default="the column kind",
         ),
     ] = None,
     on_error: Annotated[
@@ -72,7 +75,7 @@ def load(
             table = _with_integer_keys(table)
         if rows.errors.num_rows and on_error is OnError.refuse:
             _report(rows.errors, errors)
-            raise InvalidTableError(_refusal(rows.errors), rows.errors)
+            raise InvalidTableError(_refusal(rows.errors, rows.bad), rows.errors)
         progress.update(task, description=f"registering {table.num_rows:,} queries", total=None)
         try:
             mode = "skip" if on_error is OnError.skip else "raise"
@@ -82,17 +85,18 @@ def load(
             _report(bad, errors)
             if not bad.num_rows:
                 raise
-            raise InvalidTableError(_refusal(bad), bad) from error
+            raise InvalidTableError(_refusal(bad, bad.num_rows), bad) from error
     bad = _in_file(done.errors, rows)
+    skipped = done.errors.num_rows + rows.bad
     _report(bad, errors)
     if as_json:
-        summary = {"registered": done.registered, "skipped": bad.num_rows, "kind": chosen}
+        summary = {"registered": done.registered, "skipped": skipped, "kind": chosen}
         print_json(summary | {"errors": None if errors is None else str(errors)})
         return
     typer.echo(f"registered {counted(done.registered, 'query', 'queries')} from {file}")
-    if bad.num_rows:
-        where = f"; see {errors}" if errors else f": {_some(bad)}"
-        typer.echo(f"left out {counted(bad.num_rows, 'bad row')}{where}", err=True)
+    if skipped:
+        where = f"; see {errors}" if errors else f": {_some(bad, skipped)}"
+        typer.echo(f"left out {counted(skipped, 'bad row')}{where}", err=True)
 
 
 def _progress(console: Console) -> Progress:
@@ -114,9 +118,6 @@ def _kind(table: pa.Table, kind: str | None, file: Path) -> tuple[str, pa.Table]
         said = pc.unique(table["kind"]).drop_null().to_pylist()
         table = table.drop_columns("kind")
     if kind is not None:
-        if kind not in KINDS:
-            known = " or ".join(KINDS)
-            raise typer.BadParameter(f"{kind!r} is no kind; give {known}", param_hint="--kind")
         said = sorted({kind, *said})
     if len(said) == 1:
         return said[0], table
@@ -162,15 +163,16 @@ def _report(bad: pa.Table, path: Path | None) -> None:
         ) from error
 
 
-def _some(bad: pa.Table) -> str:
+def _some(bad: pa.Table, count: int) -> str:
+    """Return the first of so many bad rows."""
     lines = bad.slice(0, SHOWN).to_pylist()
     texts = [f"row {line['row']} ({line['id']!r}): {line['reason']}" for line in lines]
-    more = [f"and {bad.num_rows - SHOWN:,} more"] if bad.num_rows > SHOWN else []
+    more = [f"and {count - SHOWN:,} more"] if count > SHOWN else []
     return "; ".join([*texts, *more])
 
 
-def _refusal(bad: pa.Table) -> str:
+def _refusal(bad: pa.Table, count: int) -> str:
     return (
-        f"{counted(bad.num_rows, 'row is', 'rows are')} bad, so none is registered"
-        f" (--on-error skip registers the good ones): {_some(bad)}"
+        f"{counted(count, 'row is', 'rows are')} bad, so none is registered"
+        f" (--on-error skip registers the good ones): {_some(bad, count)}"
     )

@@ -24,7 +24,7 @@ from everquery.cli.demo_registrar import Task
 from everquery.cli.notice_files import NoticeFiles
 from everquery.cli.this_process import Clock
 from everquery.engine import Engine
-from everquery.queries import Threshold
+from everquery.kinds.threshold.spec import Threshold
 from everquery.sharding.warm_up import warm_up
 from everquery.sources import (
     Market,

@@ -14,38 +14,27 @@ from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_regi
 from everquery.cli.output import print_json, print_table
 from everquery.cli.sql_session import SqlSession
 from everquery.errors import EverqueryError, UnreadableFileError
+from everquery.queries.known import KNOWN
+from everquery.queries.sql.emit import words_of
 
 HISTORY = Path("~/.everquery_history")
 WORDS = (
-    "CREATE",
-    "STREAM",
-    "STANDING",
-    "QUERY",
-    "QUERIES",
-    "AS",
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "AND",
-    "BETWEEN",
-    "EMIT",
-    "MATCHES",
-    "ENTER",
-    "LEAVE",
-    "ALTER",
-    "PAUSE",
-    "RESUME",
-    "DROP",
-    "SHOW",
-    "STREAMS",
-    "LIKE",
-    "EXPLAIN",
-    "OWNER",
-    "LABEL",
-    "QUOTA",
-    "QUOTAS",
-    "WITH",
-)
+    *("CREATE", "STREAM", "STANDING", "QUERY", "QUERIES", "AS", "SELECT", "FROM", "WHERE", "AND"),
+    *("BETWEEN", "EMIT", "ALTER", "PAUSE", "RESUME", "DROP", "SHOW", "STREAMS", "LIKE", "EXPLAIN"),
+    *("OWNER", "LABEL", "QUOTA", "QUOTAS", "WITH"),
+)  # fmt: skip
+
+
+def completions(begun: str) -> list[str]:
+    """Return the words of SQL that begin like this: those of all statements, then of kinds.
+
+    Examples
+    --------
+    >>> completions("sel"), completions("on")
+    (['SELECT'], ['ONCE'])
+    """
+    words = dict.fromkeys([*WORDS, *(word for each in KNOWN.values() for word in words_of(each))])
+    return [word for word in words if begun and word.startswith(begun.upper())]
 
 
 def sql(
@@ -169,7 +158,7 @@ def _remember() -> None:
     atexit.register(save)
 
     def complete(text: str, state: int) -> str | None:
-        found = [word for word in WORDS if text and word.startswith(text.upper())]
+        found = completions(text)
         return f"{found[state]} " if state < len(found) else None
 
     readline.set_completer(complete)

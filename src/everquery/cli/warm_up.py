@@ -14,13 +14,13 @@ from everquery.cli.this_process import clock_since_start
 from everquery.core import kernel_cache
 from everquery.engine import Engine
 from everquery.errors import UnwritableFileError
-from everquery.queries import Quantile, Query, Range, Threshold
+from everquery.kinds import KINDS, Kind
+from everquery.kinds.samples import MANY
 from everquery.sharding.warm_up import warm_up as compile_loops
 from everquery.sources.market import market_stream
 from everquery.stream import Stream
 
-MANY = 400  # queries of a kind, and events of a batch
-WINDOW = 10_000  # rows; of a window as long as this only samples are kept
+SOME = 2  # queries of a kind that are asked and paused
 
 
 def warm_up() -> None:
@@ -52,30 +52,27 @@ def _compile() -> None:
 
 def _compile_for_many(stream: Stream) -> None:
     """Run what only more queries and events call for, such as tiles and sweeps; ask for answers."""
-    x, y = stream.attributes
-    queries: list[Query] = [
-        Quantile("all", x, phi=0.5, epsilon=0.1),
-        Quantile("last", x, phi=0.5, epsilon=0.1, last=WINDOW),
-    ]
-    for i in range(MANY):
-        low, high = float(i % 50), 50.0 + i
-        queries += [
-            Range(f"range-{i}", {x: (low, low + 2), y: (low, low + 2)}),
-            Threshold(f"wide-{i}", {x: (0, high), y: (0, high)}, total=1 + i),
-            Threshold(f"line-{i}", {x: (0, high)}, total=1 + i, repeat=True),
-        ]
+    crowds = {kind.name: list(kind.crowd(stream)) for kind in KINDS.values()}
     with Engine(stream) as engine:
-        engine.register(queries)
+        engine.register([query for crowd in crowds.values() for query in crowd])
         for number in range(3):
             engine.process(_events(stream, number))
-            engine.answer("all")
-            engine.answer("last")
-            engine.pause("all")
-            engine.resume("all")
-        engine.quantiles(x, phi=[0.5, 0.9], last=WINDOW)
-        engine.quantiles(x, phi=[0.5, 0.9])
-        engine.deregister(["all", "last"])
+            live = set(engine.queries()["id"].to_pylist())
+            for name, crowd in crowds.items():
+                some = [query.id for query in crowd if query.id in live][:SOME]
+                _ask(engine, KINDS[name], some)
+                engine.pause(some[:1])
+                engine.resume(some[:1])
+        engine.deregister(engine.queries()["id"].to_pylist()[::2])
         engine.process(_events(stream, 3))
+
+
+def _ask(engine: Engine, kind: Kind, ids: list[str]) -> None:
+    """Ask queries of a kind all questions that are about one query."""
+    for name, question in kind.questions.items():
+        if question.of_query:
+            for query_id in ids:
+                getattr(engine, name)(query_id)
 
 
 def _events(stream: Stream, number: int) -> pa.Table:

@@ -23,25 +23,31 @@ class _Postponed:
     """An interrupt that has been noted and not raised yet; there is one at most in a process."""
 
     def __init__(self) -> None:
-        self._waits = False
+        self._timer: threading.Timer | None = None  # while an interrupt waits
         self._lock = threading.Lock()
 
     def note(self) -> None:
         """Let an interrupt happen a little later."""
-        self._waits = True
-        timer = threading.Timer(LATER_SECONDS, self._strike)
-        timer.daemon = True
-        timer.start()
+        with self._lock:
+            if self._timer is None:
+                self._timer = threading.Timer(LATER_SECONDS, self._strike)
+                self._timer.daemon = True
+                self._timer.start()
 
     def take(self) -> bool:
         """Tell whether an interrupt waits, and let it wait no longer."""
         with self._lock:
-            waits, self._waits = self._waits, False
-            return waits
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
 
     def _strike(self) -> None:
-        if self.take():
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        with self._lock:
+            if self._timer is not threading.current_thread():
+                return  # somebody has taken it, and another may wait by now
+            self._timer = None
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 _postponed = _Postponed()
@@ -78,10 +84,10 @@ class WholeCall:
             self._depth -= 1
             if not self._depth and self._handler is not None:
                 handler, self._handler = self._handler, None
+                signal.signal(signal.SIGINT, handler)  # first: what is noted strikes by it
                 struck, self._struck = self._struck, False
                 if struck:
                     _postponed.note()
-                signal.signal(signal.SIGINT, handler)
 
     def _hold_off(self) -> None:
         if _postponed.take():

@@ -10,30 +10,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.index.flags import OPTION_FLAGS, PAUSED
+from everquery.index.flags import PAUSED
 from everquery.kinds import KINDS
+from everquery.queries import Query
 from everquery.queries.block import QueryBlock
-from everquery.queries.numbers import NONE
+from everquery.queries.fields import EventsField, FlagField
+from everquery.queries.numbers import NONE, NumberField
 from everquery.queries.spans import SpanColumn
 from everquery.queries.sql.literals import print_span
 from everquery.shard import Shard
-from everquery.state.rules import SPANS
 from everquery.stream import Stream
 
 _TEXTS = ("id", "kind", "key", "attribute", "emit", "state", "owner", "labels")
-
-SKIP = "skip_"  # and an event: the option that a query does not tell of it
-_SHOWN = [name for name in OPTION_FLAGS if not name.startswith(SKIP)]
-_NUMBERS = {
-    number.name: pa.from_numpy_dtype(number.dtype)
-    for kind in KINDS.values()
-    for number in kind.spec.numbers
-}
 
 
 def list_queries(shard: Shard) -> pa.Table:
     """Return all queries in order of registration; `Engine.queries` documents the columns."""
     stream = shard.stream
+    further = _further_columns()
     parts = []
     for block, slots in shard.blocks():
         n = len(block)
@@ -48,15 +42,8 @@ def list_queries(shard: Shard) -> pa.Table:
             "state": pa.array(["live", "paused"]).take(pa.array(paused.astype(np.int8))),
             "owner": pa.nulls(n, pa.string()) if block.owner is None else block.owner,
             "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
-            **{name: pa.nulls(n, pa.bool_()) for name in _SHOWN},
-            **{name: pa.nulls(n, kind) for name, kind in _NUMBERS.items()},
-            **{name: _spans(block, name) for name in SPANS},
+            **{name: _further(block, name, kind) for name, kind in further.items()},
         }
-        options = {name: values for name, values in block.options.items() if name in _SHOWN}
-        columns.update({name: pa.array(values) for name, values in options.items()})
-        columns.update(
-            {name: pa.array(values, mask=values == NONE) for name, values in block.numbers.items()}
-        )
         for a, name in enumerate(stream.attributes):
             low, high = np.full(n, -np.inf), np.full(n, np.nan)
             if a in block.attributes:
@@ -70,15 +57,38 @@ def list_queries(shard: Shard) -> pa.Table:
         return pa.schema(
             [
                 *((name, pa.string()) for name in _TEXTS),
-                *((name, pa.bool_()) for name in _SHOWN),
-                *_NUMBERS.items(),
-                *((name, pa.string()) for name in SPANS),
+                *further.items(),
                 *((name, pa.float64()) for name in names),
             ]
         ).empty_table()
     if shard.keys.type == pa.int64():
         parts = [_with_integer_keys(part) for part in parts]
     return pa.concat_tables(parts).sort_by("slot").drop_columns("slot")
+
+
+def _further_columns() -> dict[str, pa.DataType]:
+    """Return the columns of the fields that kinds have: flags, numbers, then spans."""
+    specs = [kind.spec for kind in KINDS.values()]
+    fields = [field for spec in specs for field in spec.fields]
+    flags = {field.name: pa.bool_() for field in fields if isinstance(field, FlagField)}
+    numbers = {
+        field.name: pa.from_numpy_dtype(field.dtype)
+        for field in fields
+        if isinstance(field, NumberField)
+    }
+    spans = [name for spec in specs for name in spec.spans if name not in Query.spans]
+    first, last = Query.spans
+    return flags | numbers | dict.fromkeys([first, *spans, last], pa.string())
+
+
+def _further(block: QueryBlock, name: str, kind: pa.DataType) -> pa.Array:
+    """Return a field of the kinds for queries of a block, null where theirs has it not."""
+    if name in block.options:
+        return pa.array(block.options[name])
+    if name in block.numbers:
+        numbers = block.numbers[name]
+        return pa.array(numbers, mask=numbers == NONE)
+    return _spans(block, name) if name in block.spans else pa.nulls(len(block), kind)
 
 
 def _attribute(block: QueryBlock, stream: Stream) -> pa.Array:
@@ -90,11 +100,13 @@ def _attribute(block: QueryBlock, stream: Stream) -> pa.Array:
 
 def _emitted(block: QueryBlock) -> pa.Array:
     """Return which events each query of a block tells of."""
-    events = list(dict.fromkeys(outcome.event for outcome in KINDS[block.kind].index.outcomes))
-    code = np.zeros(len(block), np.int64)
-    for i, event in enumerate(events):
-        told = ~block.options.get(SKIP + event, np.zeros(len(block), np.bool_))
-        code |= told.astype(np.int64) << i
+    kind = KINDS[block.kind]
+    events = list(dict.fromkeys(outcome.event for outcome in kind.index.outcomes))
+    code = np.full(len(block), (1 << len(events)) - 1)
+    for field in kind.spec.fields:
+        if isinstance(field, EventsField):
+            for event, option in zip(field.events, field.options, strict=True):
+                code &= ~(block.options[option].astype(np.int64) << events.index(event))
     words = [
         ",".join(event for i, event in enumerate(events) if each >> i & 1)
         for each in range(1 << len(events))
@@ -109,9 +121,7 @@ def _with_integer_keys(part: pa.Table) -> pa.Table:
 
 def _spans(block: QueryBlock, name: str) -> pa.Array:
     """Return a span of queries as SQL writes it; each distinct one is written once."""
-    column = block.spans.get(name)
-    if column is None:
-        return pa.nulls(len(block), pa.string())
+    column = block.spans[name]
     pairs, places = np.unique(
         np.stack([column.amount, column.unit.astype(np.int64)]), axis=1, return_inverse=True
     )

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from everquery.kinds.answer import Answer
+
+__all__ = ["Answer", "Explanation", "Registered"]
+
 
 @dataclass(frozen=True, slots=True)
 class Registered:
@@ -21,29 +25,6 @@ class Registered:
 
     registered: int
     errors: pa.Table
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A quantile.
-
-    Attributes
-    ----------
-    value : float or None
-        None before the first row.
-    rank_low, rank_high : int
-        Between which ranks the value surely is; 0 before the first row.
-    n : int
-        How many rows it is a quantile of.
-    epsilon : float
-        How far from ``phi * n`` its rank is at most, by `n`.
-    """
-
-    value: float | None
-    rank_low: int
-    rank_high: int
-    n: int
-    epsilon: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, grow, total_bytes
+from everquery.core.arrays import Floats, Int32s, Int64s, grow, total_bytes
 from everquery.core.jit import kernel
-from everquery.index.flags import LIVE, LIVE_MASK
+from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.index.rows import Rows, Step
 
 # Pieces a query may cost on average before the largest interval is doubled. A piece is 4 bytes; on
@@ -140,7 +140,7 @@ def search_cei(
     offsets: Int32s,
     pieces: Int32s,
     rows: tuple[Int32s, Floats, Floats],
-    flags: Bytes,
+    flags: Flags,
     all_live: bool,
     out: Int32s,
     n: int,

@@ -1,33 +1,34 @@
-"""What a byte says of a query, by its slot."""
+"""What a slot's flags say of its query."""
 
 from __future__ import annotations
 
-# A slot's flags; no flag at all is a query that was deregistered. Only a live query that is not
-# paused emits: ``flags & LIVE_MASK == LIVE``.
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Flags = npt.NDArray[np.uint16]
+
+# The low byte is the shard's; no flag at all is a query that was deregistered. Only a live query
+# that is not paused emits: ``flags & LIVE_MASK == LIVE``.
 LIVE = 1
 PAUSED = 2
 LIVE_MASK = LIVE | PAUSED
-SILENT = 4  # does not report the keys inside when it is registered or resumed
-NEW = 8  # the keys inside are still to be reported
-SKIP_ENTER = 32  # tells of no enter
-SKIP_LEAVE = 64  # tells of no leave
-RESUMED = 16  # with NEW: because the query was resumed, not registered
-# What it tells goes through `everquery.state.hygiene`, which applies SKIP_ENTER and SKIP_LEAVE too.
-DIVERTED = 128
+NEW = 4  # the keys inside are still to be reported
+RESUMED = 8  # with NEW: because the query was resumed, not registered
+DIVERTED = 16  # what it tells goes through the rules of alerts
 
-# Of thresholds, which neither enter nor leave.
-REPEAT = SKIP_ENTER  # starts again after it fired
-COUNT = SKIP_LEAVE  # every event weighs one
+# The high byte is the kind's: one bit for each option of its spec, in their order.
+OPTION_SHIFT = 8
+MOST_OPTIONS = 8
 
-# Of quantiles, which neither enter nor leave.
-BY_KEY = SKIP_ENTER  # one answer a key, not one of all keys together
 
-# The flags of queries' options, by name.
-OPTION_FLAGS = {
-    "silent": SILENT,
-    "skip_enter": SKIP_ENTER,
-    "skip_leave": SKIP_LEAVE,
-    "repeat": REPEAT,
-    "count": COUNT,
-    "by_key": BY_KEY,
-}
+def option_flags(options: Sequence[str]) -> dict[str, int]:
+    """Return the flag of each option of a kind, by name.
+
+    Examples
+    --------
+    >>> option_flags(("repeat", "count"))
+    {'repeat': 256, 'count': 512}
+    """
+    return {name: 1 << (OPTION_SHIFT + place) for place, name in enumerate(options)}

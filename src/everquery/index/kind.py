@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s
+from everquery.core.arrays import Array, Bools, Floats, Int32s
 from everquery.core.parts import Part
+from everquery.index.flags import Flags
 from everquery.index.layers import Layers
-from everquery.index.rows import Crossings, Matches, Outcome, Rows, Step
+from everquery.index.rows import Findings, Matches, NoticeColumn, Outcome, Rows, Step
 from everquery.stream import Stream
 
 
@@ -49,10 +50,14 @@ class KindIndex(ABC):
     """The live queries of one kind, in layers of immutable segments."""
 
     outcomes: ClassVar[tuple[Outcome, ...]]
+    columns: ClassVar[tuple[NoticeColumn, ...]] = ()
+
+    must_know_of_drops: ClassVar[bool] = False
+    """Whether `drop` does something, and wants all that were registered before to be here."""
 
     layers: Layers[Any]
 
-    def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
+    def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
         """Add queries; with `announce`, keys inside them are told of before the next batch."""
         self.layers.add(rows, flags)
 
@@ -111,14 +116,14 @@ class KindIndex(ABC):
         self.layers.renumber(slots)
 
     @abstractmethod
-    def process(self, step: Step) -> list[Matches | Crossings]:
+    def process(self, step: Step) -> list[Matches | Findings]:
         """Return what the batch means for the queries."""
 
-    def announce(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+    def announce(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
         """Return what the keys in sight mean for new and resumed queries."""
         return None
 
-    def expire(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+    def expire(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
         """Return what it means that these keys, last seen there, are gone."""
         return None
 
@@ -135,7 +140,7 @@ class KindIndex(ABC):
     def explain(self, slot: int) -> Explained | None:
         """Return how a query is evaluated; None if it is not here."""
 
-    def rows(self, flags: Bytes) -> Iterator[Rows]:
+    def rows(self, flags: Flags) -> Iterator[Rows]:
         """Yield the rows of all queries that are not dropped, shape by shape."""
         return self.layers.rows(flags)
 

@@ -15,7 +15,8 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Int32s
+from everquery.core.arrays import Int32s
+from everquery.index.flags import Flags
 from everquery.index.rows import Rows, Shape, joined
 
 RATIO = 8
@@ -46,7 +47,7 @@ class Merge(Generic[SegmentType]):
 
     shape: Shape
     parts: tuple[SegmentType, ...]
-    flags: Bytes
+    flags: Flags
     build: Callable[[Rows], SegmentType]
 
     def run(self) -> SegmentType | None:
@@ -91,7 +92,7 @@ class Layers(Generic[SegmentType]):
         for segments in self._segments.values():
             yield from segments
 
-    def add(self, rows: Rows, flags: Bytes) -> SegmentType:
+    def add(self, rows: Rows, flags: Flags) -> SegmentType:
         """Add rows as a segment of their own, merge small neighbours, and return the segment.
 
         It holds just the new rows, even if it has been merged since.
@@ -104,7 +105,7 @@ class Layers(Generic[SegmentType]):
             self._replace(merge, merge.run())
         return fresh
 
-    def due_merge(self, flags: Bytes) -> Merge[SegmentType] | None:
+    def due_merge(self, flags: Flags) -> Merge[SegmentType] | None:
         """Return a large merge that would restore the proportions; None while one is under way."""
         if self._outstanding is None:
             for shape in self._segments:
@@ -114,7 +115,7 @@ class Layers(Generic[SegmentType]):
                     return merge
         return None
 
-    def due_sweep(self, flags: Bytes) -> Merge[SegmentType] | None:
+    def due_sweep(self, flags: Flags) -> Merge[SegmentType] | None:
         """Return the rebuilding of a segment most of whose rows are dropped, or None."""
         if self._outstanding is None:
             for shape, segments in self._segments.items():
@@ -142,7 +143,7 @@ class Layers(Generic[SegmentType]):
         if merge is self._outstanding:
             self._outstanding = None
 
-    def rows(self, flags: Bytes) -> Iterator[Rows]:
+    def rows(self, flags: Flags) -> Iterator[Rows]:
         """Yield the rows that are not dropped, shape by shape."""
         for segments in self._segments.values():
             if segments:
@@ -174,7 +175,7 @@ class Layers(Generic[SegmentType]):
         self._segments[merge.shape] = sorted(kept, key=len, reverse=True)
 
     def _due(
-        self, shape: Shape, flags: Bytes, *, smallest: int, largest: int | None
+        self, shape: Shape, flags: Flags, *, smallest: int, largest: int | None
     ) -> Merge[SegmentType] | None:
         """Return the longest tail out of proportion with a total size within the limits.
 

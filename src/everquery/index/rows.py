@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s
+from everquery.index.flags import Flags
 
 NO_KEY = np.int32(-1)
 
@@ -72,7 +74,7 @@ class Rows:
         """Return the same with other slots, given by the present ones."""
         return replace(self, slot=slots[self.slot])
 
-    def without_dropped(self, flags: Bytes) -> Rows:
+    def without_dropped(self, flags: Flags) -> Rows:
         """Return the rows whose query has not been deregistered."""
         kept = np.flatnonzero(flags[self.slot] != 0)
         return self if kept.size == len(self) else self.take(kept)
@@ -129,42 +131,55 @@ class Matches:
     ends: Int64s
 
 
-# A crossing is one number: its position, the slot, and what happened (a place in the kind's list of
-# outcomes). A batch may have 2**28 events, a shard 2**31 slots, and a kind 8 outcomes.
-SLOT_SHIFT = 3
-PLACE_SHIFT = 34
-CODE_MASK = (1 << SLOT_SHIFT) - 1
-SLOT_MASK = (1 << (PLACE_SHIFT - SLOT_SHIFT)) - 1
-
-
-ANSWER = ("value", "rank_low", "rank_high", "n", "epsilon")
-"""The figures of an answer: a value, bounds of its rank among `n` rows, and what was promised."""
-
-
 @dataclass(frozen=True, slots=True)
-class Crossings:
-    """What happened to which queries, at which positions; see `PLACE_SHIFT`.
+class Findings:
+    """What happened to which queries, at which positions.
 
     Attributes
     ----------
-    keys : int64
-    totals : int64, or None for kinds that count nothing
-        The weight that each query has seen; 1 or more.
-    answers : float64, shape (figures, n), or None for kinds that give none
-        See `ANSWER`.
+    packed : int64
+        See `everquery.index.sort_keys`.
+    figures : mapping from the name of a `NoticeColumn` to int64 or float64, shape (n,)
+        What the notices tell besides: all columns of the kind, or none where it has none.
     """
 
-    keys: Int64s
-    totals: Int64s | None = None
-    answers: Floats | None = None
+    packed: Int64s
+    figures: Mapping[str, Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeColumn:
+    """A column that the notices of a kind have besides those of all notices.
+
+    Attributes
+    ----------
+    name : str
+        Kinds that have a column of the same name share it.
+    type : int64 or float64 of Arrow
+    meaning : str
+        One line, for the documentation.
+    """
+
+    name: str
+    type: pa.DataType
+    meaning: str
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One thing that a kind can tell: the event of a notice, and its reason."""
+    """One thing that a kind can tell.
+
+    Attributes
+    ----------
+    event, reason : str
+        Those of the notice.
+    skipped_by : str, optional
+        The option with which a query does not tell it.
+    """
 
     event: str
     reason: str | None = None
+    skipped_by: str | None = field(default=None, repr=False)  # what is printed is part of ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +192,7 @@ class Step:
     fresh : uint8, for each grouped event
         1 where the key expired before it.
     seen, last : for each key, whether it was in sight before the batch, and its last values then
-    flags : uint8, for each slot
+    flags : uint16, for each slot
     all_live : bool
         Whether no query is dropped or paused, so that flags need not be looked at.
     weight : int64, by row: half of the position, rounded down
@@ -187,6 +202,6 @@ class Step:
     fresh: Bytes
     seen: Bytes
     last: Floats
-    flags: Bytes
+    flags: Flags
     all_live: bool
     weight: Int64s = field(default_factory=lambda: np.empty(0, np.int64))

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, grow, total_bytes
+from everquery.core.arrays import Floats, Int32s, Int64s, grow, total_bytes
 from everquery.core.jit import kernel
 from everquery.index.cei import BLOCK, bucket_of, fill_buckets, plan_grid, rank_in_bucket
-from everquery.index.flags import LIVE, LIVE_MASK
+from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.index.rows import Rows, Step
 
 LAYER_BITS = 2  # a layer joins 2**LAYER_BITS columns of the layer below
@@ -65,7 +65,7 @@ def search_tiles(
     offsets: Int32s,
     pieces: Int32s,
     rows: tuple[Int32s, Floats, Floats],
-    flags: Bytes,
+    flags: Flags,
     out: Int32s,
     n: int,
     ends: Int64s,

@@ -1,44 +1,31 @@
-"""The kinds of query: each is one spec, one index and one line here."""
+"""The kinds of query that there are: one line each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from everquery.kinds.border.kind import KIND as BORDER
+from everquery.kinds.kind import Kind
+from everquery.kinds.quantile.kind import KIND as QUANTILE
+from everquery.kinds.range.kind import KIND as RANGE
+from everquery.kinds.threshold.kind import KIND as THRESHOLD
+from everquery.queries.known import know
 
-from everquery.index.kind import KindIndex
-from everquery.kinds.border.index import BorderIndex
-from everquery.kinds.quantile.index import QuantileIndex
-from everquery.kinds.range.index import RangeIndex
-from everquery.kinds.threshold.index import ThresholdIndex
-from everquery.queries import Border, Quantile, Query, Range, Threshold
+KINDS: dict[str, Kind] = {}
+USUAL = BORDER.name  # what is meant where a person does not say which kind
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of query.
+def register(kind: Kind) -> Kind:
+    """Let everything know a kind of query, and return it; a second time changes nothing.
 
-    Attributes
-    ----------
-    spec : type
-        What a user writes.
-    index : type
-        What answers it.
+    Raises
+    ------
+    InvalidQueryError
+        If it does not go together with the kinds that there are.
     """
-
-    spec: type[Query]
-    index: type[KindIndex]
-
-    @property
-    def name(self) -> str:
-        """The name in notices, tables and statistics."""
-        return self.spec.kind
+    know(kind.spec, kind.clause)
+    return KINDS.setdefault(kind.name, kind)
 
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind(Range, RangeIndex),
-        Kind(Border, BorderIndex),
-        Kind(Threshold, ThresholdIndex),
-        Kind(Quantile, QuantileIndex),
-    )
-}
+register(RANGE)
+register(BORDER)
+register(THRESHOLD)
+register(QUANTILE)

@@ -1,11 +1,7 @@
-"""One frozen, validated spec a kind of query."""
+"""What all specs of queries share: boxes, intervals, fields, tables, SQL."""
 
-from everquery.queries.border import Border
 from everquery.queries.box import Box
 from everquery.queries.interval import Interval
-from everquery.queries.quantile import Quantile
-from everquery.queries.range import Range
 from everquery.queries.spec import Query
-from everquery.queries.threshold import Threshold
 
-__all__ = ["Border", "Box", "Interval", "Quantile", "Query", "Range", "Threshold"]
+__all__ = ["Box", "Interval", "Query"]

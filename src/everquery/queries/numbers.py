@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from everquery.core.columns import exact_floats
 from everquery.errors import InvalidQueryError
+from everquery.queries.fields import Field
 from everquery.queries.interval import exact_float
 
 Bools = npt.NDArray[np.bool_]
@@ -39,19 +40,19 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberField:
+class NumberField(Field):
     """A number of a kind of query.
 
     Attributes
     ----------
-    name : str
-        Of the spec's field and of the column.
     whole : bool
         Whether it is an integer (int64 in columns) or any number (float64).
     limits : tuple of Limit
         What it must be; 0 is always beyond them.
     required : bool
         Whether each query has one; where not, the field is None and the column 0.
+    several : bool
+        Whether a composite may have several, each once, which its parts have one each of.
 
     Examples
     --------
@@ -63,10 +64,19 @@ class NumberField:
     everquery.errors.InvalidQueryError: share is -1.0; it must be > 0
     """
 
-    name: str
-    whole: bool
-    limits: tuple[Limit, ...]
-    required: bool = True
+    whole: bool = field(kw_only=True)
+    limits: tuple[Limit, ...] = field(kw_only=True)
+    required: bool = field(default=True, kw_only=True)
+    several: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "takes", self.takes or self._limits_in_words())
+
+    def _limits_in_words(self) -> str:
+        number = "whole number" if self.whole else "number"
+        return ", ".join(
+            [number, *(limit.reason.removeprefix("must be ") for limit in self.limits)]
+        )
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -85,6 +95,19 @@ class NumberField:
             if limit.breaks(number):
                 raise InvalidQueryError(f"{self.name} is {number!r}; it {limit.reason}")
         return number
+
+    def read_all(self, value: Any) -> Number | tuple[Number, ...]:  # noqa: ANN401 - as above
+        """Return the number that a user gave, or several of them; a sequence of one is that one."""
+        values = value.tolist() if isinstance(value, np.ndarray) else value
+        if not self.several or not isinstance(values, (list, tuple)):
+            return self.read(value)
+        if not values:
+            raise InvalidQueryError(f"{self.name} is {value!r}; give at least one")
+        numbers = tuple(self.read(each) for each in values)
+        for place, number in enumerate(numbers):
+            if number in numbers[:place]:
+                raise InvalidQueryError(f"{self.name} has {number!r} twice; give each once")
+        return numbers if len(numbers) > 1 else numbers[0]
 
     def column_of(self, values: list[Any]) -> NumberColumn:
         """Return what specs have in this field as a column."""

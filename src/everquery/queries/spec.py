@@ -12,6 +12,15 @@ import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
+from everquery.queries.fields import (
+    AttributeField,
+    EventsField,
+    Field,
+    FlagField,
+    SpanField,
+    declared,
+    declared_in,
+)
 from everquery.queries.labels import Labels
 from everquery.queries.numbers import Bools, NumberColumn, NumberField
 from everquery.stream import LONGEST_SPAN, Span, Stream, bad_span
@@ -21,6 +30,29 @@ LONGEST_KEY = 1 << 20
 LONGEST_TIMEDELTA = timedelta(microseconds=LONGEST_SPAN)
 
 Key = str | int
+
+ID = Field(
+    "id",
+    meaning="The owner's name for the query, unique among live queries.",
+    takes="string",
+    in_clause=True,
+)
+BOX = Field(
+    "box",
+    meaning="The ranges of attributes that events are looked for in; an empty box holds all.",
+    takes="ranges by attribute",
+    in_clause=True,
+)
+KEY = Field("key", meaning="See only this key's events.", takes="string or integer", in_clause=True)
+OWNER = Field("owner", meaning="Whose query it is.", takes="string")
+LABELS = Field("labels", meaning="Whatever the owner wants to find it by.", takes="strings by name")
+TTL = SpanField(
+    "ttl", meaning="How long the query lives; it then ends by itself, with a notice `end`."
+)
+THROTTLE = SpanField(
+    "throttle",
+    meaning="At most one notice a key in this time; those held back are summed up at its end.",
+)
 
 
 @dataclass(frozen=True)
@@ -49,27 +81,42 @@ class Query:
 
     id: str
     box: Mapping[str, Any]
-    key: Key | None = field(default=None, kw_only=True)
-    owner: str | None = field(default=None, kw_only=True)
-    labels: Labels = field(default=Labels(), kw_only=True)
-    ttl: Span | None = field(default=None, kw_only=True)
-    throttle: Span | None = field(default=None, kw_only=True)
+    key: Key | None = field(default=None, kw_only=True, metadata=declared(KEY))
+    owner: str | None = field(default=None, kw_only=True, metadata=declared(OWNER))
+    labels: Labels = field(default=Labels(), kw_only=True, metadata=declared(LABELS))
+    ttl: Span | None = field(default=None, kw_only=True, metadata=declared(TTL))
+    throttle: Span | None = field(default=None, kw_only=True, metadata=declared(THROTTLE))
 
     kind: ClassVar[str]
+    across_keys: ClassVar[bool] = False
+    """Whether a query without key looks at the events of all keys together, not at each key's."""
+
+    # What follows from the declarations of fields, and is set for each spec.
+    fields: ClassVar[tuple[Field, ...]] = ()
+    """The fields that the kind has besides those of all."""
+    numbers: ClassVar[tuple[NumberField, ...]] = ()
+    """The fields that are numbers, and columns of a table of queries too."""
     spans: ClassVar[tuple[str, ...]] = ("ttl", "throttle")
     """The fields that are spans of time, and columns of a table of queries too."""
     options: ClassVar[tuple[str, ...]] = ()
-    """The fields beyond those above; boolean, and columns of a table of queries too."""
+    """What is true or false of a query; columns of a table of queries too."""
     words: ClassVar[Mapping[str, str]] = {}
     """Columns of a table of queries whose words stand for options, and what such a column takes."""
-    across_keys: ClassVar[bool] = False
-    """Whether a query without key looks at the events of all keys together, not at each key's.
-
-    Of a kind with the option ``by_key``, only those queries do that have not set it."""
+    composites: ClassVar[bool] = False
+    """Whether a query may be a composite; the ids of its parts begin with its own."""
     boxed: ClassVar[bool] = True
     """Whether a user gives the box; else the field ``attribute`` names the one it is about."""
-    numbers: ClassVar[tuple[NumberField, ...]] = ()
-    """The fields that are numbers, and columns of a table of queries too."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = cls.fields = (*cls.fields, *declared_in(vars(cls)))
+        cls.numbers = tuple(each for each in own if isinstance(each, NumberField))
+        spans = (each.name for each in own if isinstance(each, SpanField))
+        cls.spans = ("ttl", *spans, "throttle")
+        cls.options = tuple(name for each in own for name in _options_of(each))
+        cls.words = {each.name: each.words for each in own if isinstance(each, EventsField)}
+        cls.composites = any(each.several for each in cls.numbers)
+        cls.boxed = not any(isinstance(each, AttributeField) for each in own)
 
     def __post_init__(self) -> None:
         reason = bad_text(self.id, "query id", LONGEST_ID)
@@ -80,27 +127,60 @@ class Query:
                 object.__setattr__(self, "box", Box(self.box))
             if type(self.labels) is not Labels:
                 object.__setattr__(self, "labels", Labels(self.labels))
+            self._check_key()
+            reason = None if self.owner is None else bad_text(self.owner, "owner", LONGEST_ID)
+            if reason:
+                raise InvalidQueryError(reason)
+            for name in self.spans:
+                if getattr(self, name) is not None:
+                    self._read_span(name)
+            for each in self.fields:
+                self._read(each)
         except InvalidQueryError as error:
             raise InvalidQueryError(f"query {self.id!r}: {error}") from None
+
+    def _check_key(self) -> None:
         if isinstance(self.key, str):
             reason = self.key and bad_text(self.key, "key", LONGEST_KEY)
             if reason:
-                raise InvalidQueryError(f"query {self.id!r}: {reason}")
+                raise InvalidQueryError(reason)
         elif self.key is not None:
             if isinstance(self.key, np.integer):
                 object.__setattr__(self, "key", int(self.key))
             if isinstance(self.key, bool) or not isinstance(self.key, (str, int)):
-                raise InvalidQueryError(
-                    f"query {self.id!r}: key is {self.key!r}; a key is a string or an integer"
-                )
-        if self.owner is not None:
-            reason = bad_text(self.owner, "owner", LONGEST_ID)
-            if reason:
-                raise InvalidQueryError(f"query {self.id!r}: {reason}")
-        for name in self.spans:
-            span = getattr(self, name)
-            if span is not None:
-                self._check_span(name, span)
+                raise InvalidQueryError(f"key is {self.key!r}; a key is a string or an integer")
+
+    def _read(self, each: Field) -> None:
+        """Check a field of the kind, and give it its own type."""
+        value = getattr(self, each.name)
+        match each:
+            case FlagField():
+                if not isinstance(value, bool):
+                    raise InvalidQueryError(f"{each.name} is {value!r}; it is true or false")
+            case AttributeField():
+                if not isinstance(value, str):
+                    raise InvalidQueryError(f"{each.name} is {value!r}; it must be the name of one")
+            case NumberField():
+                if value is not None or each.required:
+                    object.__setattr__(self, each.name, each.read_all(value))
+            case EventsField():
+                given = (value,) if isinstance(value, str) else tuple(value)
+                if not given or set(given) - set(each.events):
+                    known = ", ".join(map(repr, each.events))
+                    raise InvalidQueryError(f"{each.name} is {value!r}; it takes {known} or both")
+                told = tuple(event for event in each.events if event in given)
+                object.__setattr__(self, each.name, told)
+
+    def _read_span(self, name: str) -> None:
+        span = getattr(self, name)
+        if isinstance(span, (np.integer, np.floating)):
+            span = span.item()
+            object.__setattr__(self, name, span)
+        reason = bad_span(span)
+        if reason is None and isinstance(span, timedelta) and span >= LONGEST_TIMEDELTA:
+            reason = "it is longer than times are"
+        if reason:
+            raise InvalidQueryError(f"{name} is {span!r}; {reason}")
 
     @property
     def shared_name(self) -> str:
@@ -119,6 +199,18 @@ class Query:
         """Whether this query looks at the events of all keys together."""
         return self.across_keys and self.key is None
 
+    @classmethod
+    def rows_across_keys(cls, keyed: bool, options: Mapping[str, Bools], n: int) -> Bools:
+        """Tell which queries of a block of `n` look at the events of all keys together.
+
+        Parameters
+        ----------
+        keyed : bool
+            Whether the queries have keys.
+        options : dict of columns
+        """
+        return np.full(n, cls.across_keys and not keyed)
+
     def parts(self) -> tuple[Query, ...]:
         """Return the queries that this one is made of: itself, unless it is a composite."""
         return (self,)
@@ -128,8 +220,16 @@ class Query:
         return None
 
     @classmethod
+    def composite_of(cls, part_id: str) -> str | None:
+        """Return the id of the composite that a query with this id may be a part of, or None."""
+        return None
+
+    @classmethod
     def options_of_word(cls, column: str, word: str) -> tuple[str, ...] | None:
         """Return the options that a word in a column sets; None if it is no word of that column."""
+        for each in cls.fields:
+            if isinstance(each, EventsField) and each.name == column:
+                return each.options_of(word)
         return None
 
     @classmethod
@@ -152,24 +252,12 @@ class Query:
         """
         yield from ()
 
-    def _read_number(self, number: NumberField) -> None:
-        value = getattr(self, number.name)
-        if value is None and not number.required:
-            return
-        try:
-            object.__setattr__(self, number.name, number.read(value))
-        except InvalidQueryError as error:
-            raise InvalidQueryError(f"query {self.id!r}: {error}") from None
 
-    def _check_span(self, name: str, span: Span) -> None:
-        if isinstance(span, (np.integer, np.floating)):
-            span = span.item()
-            object.__setattr__(self, name, span)
-        reason = bad_span(span)
-        if reason is None and isinstance(span, timedelta) and span >= LONGEST_TIMEDELTA:
-            reason = "it is longer than times are"
-        if reason:
-            raise InvalidQueryError(f"query {self.id!r}: {name} is {span!r}; {reason}")
+def _options_of(each: Field) -> tuple[str, ...]:
+    """Return the options that say what a field says."""
+    if isinstance(each, FlagField):
+        return (each.name,)
+    return each.options if isinstance(each, EventsField) else ()
 
 
 def bad_text(value: object, what: str, longest: int) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.core.columns import exact_floats, is_numeric
-from everquery.core.soundness import names_of, plain, unsound
 from everquery.errors import InvalidTableError
 from everquery.queries.block import QueryBlock
 from everquery.queries.labels import bad_labels
 from everquery.queries.numbers import NONE, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
-from everquery.queries.spec import LONGEST_ID, Query
+from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, Query
+from everquery.queries.table_columns import fail, no_errors, read_columns
 from everquery.stream import Stream
 
 Floats = npt.NDArray[np.float64]
@@ -27,12 +26,6 @@ Finder = Callable[[pa.Array], Bools]
 
 CLOSED = ("left", "right", "both", "neither")
 SHOWN = 5  # bad rows in an error's text; the rest is in its table
-
-
-def no_errors() -> pa.Table:
-    """Return an empty table of errors."""
-    fields = {"row": pa.int64(), "id": pa.string(), "reason": pa.string()}
-    return pa.schema(list(fields.items())).empty_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +116,7 @@ def check_table(
     InvalidTableError
         If the table is empty, lacks a column, or has one of a wrong type or name.
     """
-    columns = _columns(table, spec, stream)
+    columns = read_columns(table, spec, stream)
     ids = columns["id"]
     problems = _Problems(len(ids))
     _check_ids(ids, problems, already_live, repeated)
@@ -134,6 +127,7 @@ def check_table(
         if name in columns:
             _set_options(columns[name], name, spec, options, problems)
     _check_labels(columns.get("labels"), problems)
+    _check_texts(columns, problems)
     spans = _spans(columns, spec, problems, time_type)
     numbers = {each.name: _numbers(columns, each, problems) for each in spec.numbers}
     for rows, reason in spec.bad_rows(stream, _keyed(columns), options, numbers):
@@ -145,89 +139,6 @@ def check_table(
     blocks = tuple(_blocks(spec.kind, columns, low, high, bounded, options, spans, numbers, good))
     errors = no_errors() if good.all() else problems.table(ids)
     return CheckedTable(blocks, len(ids), errors)
-
-
-def _fail(message: str) -> InvalidTableError:
-    return InvalidTableError(f"{message}. Nothing is registered", no_errors())
-
-
-def _columns(
-    table: pa.Table | pa.RecordBatch, spec: type[Query], stream: Stream
-) -> dict[str, pa.Array]:
-    if not isinstance(table, (pa.Table, pa.RecordBatch)):
-        raise _fail(f"a table of queries is a pyarrow Table, not {type(table).__name__}")
-    known = _known_columns(spec, stream)
-    columns = {}
-    names = names_of(table.schema)
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            if name in spec.spans:
-                hint = "; it needs a stream with a time column"
-            raise _fail(
-                f"a table of {spec.kind} queries on stream {stream.name!r} has no column"
-                f" {name!r}{hint} (it may have {', '.join(known)})"
-            )
-        if names.count(name) > 1:
-            raise _fail(f"column {name!r} occurs twice")
-        columns[name] = _plain(table.column(name), name, table.num_rows)
-    needed = ["id", *(number.name for number in spec.numbers if number.required)]
-    if not spec.boxed and len(stream.attributes) > 1:
-        needed.append("attribute")
-    for name in needed:
-        if name not in columns:
-            raise _fail(f"the table has no column {name!r}; it has {', '.join(columns) or 'none'}")
-    if table.num_rows == 0:
-        raise _fail("the table has no rows")
-    for name in ("id", "key", "attribute", "closed", "owner", "labels", *spec.words):
-        if name in columns:
-            columns[name] = _text(columns[name], name, integers=name == "key")
-    return columns
-
-
-def _plain(column: pa.Array | pa.ChunkedArray, name: str, rows: int) -> pa.Array:
-    """Return a column as one array, without dictionary, that may be read."""
-    reason = unsound(column)
-    if len(column) != rows:
-        reason = f"it has {len(column)} rows, and the table {rows}"
-    if reason is not None:
-        raise _fail(f"column {name!r} is broken: {reason}")
-    try:
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-        found = plain(column)
-        found.validate(full=True)  # texts must be UTF-8
-    except (pa.ArrowException, AttributeError) as error:
-        raise _fail(f"column {name!r} has type {column.type}, and can't be read: {error}") from None
-    return found
-
-
-def _known_columns(spec: type[Query], stream: Stream) -> list[str]:
-    known = ["id", *(["closed"] if spec.boxed else ["attribute"]), "owner", "labels"]
-    known += [*spec.words, *spec.options]
-    known += [number.name for number in spec.numbers]
-    known += spec.spans if stream.time is not None else []
-    if spec.boxed:
-        known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
-    return known + (["key"] if stream.key is not None else [])
-
-
-def _text(column: pa.Array, name: str, *, integers: bool) -> pa.Array:
-    if integers and pa.types.is_integer(column.type):
-        try:
-            return column.cast(pa.int64())
-        except pa.ArrowInvalid as error:
-            raise _fail(f"column {name!r}: {error}; keys are 64-bit integers") from None
-    if not (
-        pa.types.is_string(column.type)
-        or pa.types.is_large_string(column.type)
-        or pa.types.is_string_view(column.type)
-        or pa.types.is_null(column.type)
-    ):
-        wanted = "strings or integers" if integers else "strings"
-        raise _fail(f"column {name!r} has type {column.type}; it must be {wanted}")
-    return column.cast(pa.string())
 
 
 def _check_ids(ids: pa.Array, problems: _Problems, already_live: Finder, repeated: Finder) -> None:
@@ -256,7 +167,7 @@ def _ranges(
             if name not in columns:
                 continue
             if not is_numeric(columns[name].type):
-                raise _fail(f"column {name!r} has type {columns[name].type}; it must be numbers")
+                raise fail(f"column {name!r} has type {columns[name].type}; it must be numbers")
             floats, null, inexact = exact_floats(columns[name])
             given = np.ones(n, np.bool_) if null is None else ~null
             problems.note(np.isnan(floats), f"{name} is NaN, which no value compares with")
@@ -326,7 +237,7 @@ def _flags(column: pa.Array | None, name: str, n: int) -> Bools:
     if column is None:
         return np.zeros(n, np.bool_)
     if not pa.types.is_boolean(column.type):
-        raise _fail(f"column {name!r} has type {column.type}; it must be true or false")
+        raise fail(f"column {name!r} has type {column.type}; it must be true or false")
     return np.asarray(column.fill_null(False))
 
 
@@ -357,7 +268,7 @@ def _numbers(
         return np.full(len(columns["id"]), NONE, number.dtype)
     if not is_numeric(column.type):
         wanted = "integers" if number.whole else "numbers"
-        raise _fail(f"column {number.name!r} has type {column.type}; it must be {wanted}")
+        raise fail(f"column {number.name!r} has type {column.type}; it must be {wanted}")
     return number.read_column(column, problems.note)
 
 
@@ -373,7 +284,7 @@ def _spans(
             continue
         found = column_of_arrow(columns[name])
         if found is None:
-            raise _fail(
+            raise fail(
                 f"column {name!r} has type {columns[name].type}; it must be numbers in the unit of"
                 " the time column, or durations"
             )
@@ -395,6 +306,17 @@ def _check_labels(column: pa.Array | None, problems: _Problems) -> None:
     problems.note(
         bad_labels(column), 'labels is not a JSON object of strings, such as {"team": "fx"}'
     )
+
+
+def _check_texts(columns: dict[str, pa.Array], problems: _Problems) -> None:
+    """Check owners and keys as specs do."""
+    if "owner" in columns:
+        size = np.asarray(pc.fill_null(pc.binary_length(columns["owner"]), 1))
+        problems.note(size == 0, "owner is empty; give a name, or null for none")
+        problems.note(size > LONGEST_ID, f"owner is longer than {LONGEST_ID:,} bytes")
+    if "key" in columns and pa.types.is_string(columns["key"].type):
+        size = np.asarray(pc.fill_null(pc.binary_length(columns["key"]), 0))
+        problems.note(size > LONGEST_KEY, f"key is longer than {LONGEST_KEY:,} bytes")
 
 
 def _blocks(

@@ -17,6 +17,7 @@ from everquery.core.names import repeated
 from everquery.errors import RegistryError
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
+from everquery.queries.known import spec_of
 from everquery.queries.labels import bad_labels
 from everquery.queries.numbers import NONE
 from everquery.queries.spans import FRACTION, NANOSECONDS, NO_SPAN, SpanColumn
@@ -28,12 +29,10 @@ LARGEST_ROW = 2**31 - 1
 Bools = npt.NDArray[np.bool_]
 
 
-def check_blocks(
-    blocks: tuple[QueryBlock, ...], stream: Stream, kinds: dict[str, type[Query]]
-) -> None:
+def check_blocks(blocks: tuple[QueryBlock, ...], stream: Stream) -> None:
     """Raise `RegistryError` if blocks can't have been registered together on the stream."""
     for block in blocks:
-        for rows, reason in _problems(block, stream, kinds[block.kind]):
+        for rows, reason in _problems(block, stream, spec_of(block.kind)):
             if np.any(rows):
                 row = int(np.argmax(rows))
                 raise RegistryError(f"query {row:,} of {len(block):,} can't be: {reason}")
@@ -89,6 +88,9 @@ def _texts(block: QueryBlock) -> Iterator[tuple[Bools, str]]:
     if block.keys is not None and pa.types.is_string(block.keys.type):
         long = np.asarray(pc.binary_length(block.keys)) > LONGEST_KEY
         yield long, f"its key has more than {LONGEST_KEY:,} bytes"
+    if block.owner is not None:
+        size = np.asarray(pc.fill_null(pc.binary_length(block.owner), 1))
+        yield (size == 0) | (size > LONGEST_ID), f"its owner has not 1 to {LONGEST_ID:,} bytes"
     if block.labels is not None:
         yield bad_labels(block.labels), "its labels are no JSON object of strings"
 

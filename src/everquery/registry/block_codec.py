@@ -20,6 +20,7 @@ import pyarrow.ipc
 from everquery.errors import RegistryError
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
+from everquery.queries.known import KNOWN
 from everquery.queries.spans import SpanColumn
 from everquery.registry.block_checks import check_blocks
 from everquery.stream import Stream
@@ -51,9 +52,7 @@ def pack_tables(tables: list[pa.Table]) -> bytes:
     return b"".join((_COUNT.pack(len(packed)), *sizes, *packed))
 
 
-def unpack_blocks(
-    payload: bytes, stream: Stream, kinds: dict[str, type[Query]]
-) -> tuple[QueryBlock, ...]:
+def unpack_blocks(payload: bytes, stream: Stream) -> tuple[QueryBlock, ...]:
     """Return the blocks that bytes hold.
 
     Raises
@@ -62,11 +61,11 @@ def unpack_blocks(
         If they hold none that could have been registered.
     """
     try:
-        blocks = tuple(_block_of_bytes(part, stream, kinds) for part in _parts(payload))
+        blocks = tuple(_block_of_bytes(part, stream) for part in _parts(payload))
     except _UNREADABLE as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise RegistryError(f"its columns can't be read: {lines[0]}") from error
-    check_blocks(blocks, stream, kinds)
+    check_blocks(blocks, stream)
     return blocks
 
 
@@ -120,16 +119,16 @@ def _table_bytes(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _block_of_bytes(data: pa.Buffer, stream: Stream, kinds: dict[str, type[Query]]) -> QueryBlock:
+def _block_of_bytes(data: pa.Buffer, stream: Stream) -> QueryBlock:
     _check_messages(data)
     with pa.ipc.open_stream(data) as reader:
         meta = reader.schema.metadata or {}
         kind = meta[b"kind"].decode()
-        if kind not in kinds:
+        if kind not in KNOWN:
             raise ValueError(f"they are of the kind {kind!r}, which this everquery lacks")
         names = json.loads(meta[b"attributes"])
         attributes = tuple(stream.attributes.index(name) for name in names)
-        _check_schema(reader.schema, kinds[kind], stored := _places(reader.schema))
+        _check_schema(reader.schema, KNOWN[kind].spec, stored := _places(reader.schema))
         columns = _columns(reader)
     size = len(columns["id"])
     first = int(meta[b"first row"])

@@ -18,6 +18,7 @@ from everquery.errors import EverqueryError, RegistryError
 from everquery.queries import Interval, Query
 from everquery.queries.block import QueryBlock, check_fit
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
+from everquery.queries.known import KNOWN
 from everquery.queries.spec import LONGEST_ID, bad_text
 from everquery.registry.block_codec import pack_blocks, unpack_blocks
 from everquery.stream import Stream
@@ -69,9 +70,7 @@ def encode_change(
                 yield operation, len(ids), json.dumps(ids).encode()
 
 
-def decode_change(
-    operation: str, payload: bytes, stream: Stream, kinds: dict[str, type[Query]]
-) -> Change:
+def decode_change(operation: str, payload: bytes, stream: Stream) -> Change:
     """Return the change of a row of the log.
 
     Raises
@@ -80,9 +79,9 @@ def decode_change(
         If the row holds none that could have been made on this stream.
     """
     if operation == "register":
-        return Register(tuple(_read_specs(_read_json(payload), stream, kinds)))
+        return Register(tuple(_read_specs(_read_json(payload), stream)))
     if operation == "register blocks":
-        return RegisterBlocks(unpack_blocks(payload, stream, kinds))
+        return RegisterBlocks(unpack_blocks(payload, stream))
     if operation in _BY_IDS:
         ids = _read_json(payload)
         for query_id in ids:
@@ -116,12 +115,12 @@ def _read_json(payload: bytes) -> list[Any]:
     return read
 
 
-def _read_specs(rows: list[Any], stream: Stream, kinds: dict[str, type[Query]]) -> Iterator[Query]:
+def _read_specs(rows: list[Any], stream: Stream) -> Iterator[Query]:
     """Yield queries that fit the stream, each id once."""
     seen = set()
     for row in rows:
         try:
-            query = _spec_of_json(row, kinds)
+            query = _spec_of_json(row)
             check_fit(query, stream)
         except EverqueryError as error:
             raise RegistryError(str(error)) from error
@@ -159,10 +158,11 @@ def _further_fields(spec: type[Query]) -> tuple[tuple[str, Any], ...]:
     return _FURTHER_FIELDS[spec]
 
 
-def _spec_of_json(spec: dict[str, Any], kinds: dict[str, type[Query]]) -> Query:
-    kind = kinds.get(spec.pop("kind"))
-    if kind is None:
+def _spec_of_json(spec: dict[str, Any]) -> Query:
+    known = KNOWN.get(spec.pop("kind"))
+    if known is None:
         raise RegistryError("the registry holds a kind of query that this everquery lacks; upgrade")
+    kind = known.spec
     if kind.boxed:
         spec["box"] = {name: Interval(*ends) for name, ends in spec["box"].items()}
     for name in kind.spans:

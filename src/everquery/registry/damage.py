@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Connection, TextClause, text
 
 from everquery.errors import RegistryDamagedError, RegistryError
-from everquery.queries import Query
 from everquery.registry.definitions import stored_stream
 from everquery.registry.digests import digest_of
 from everquery.registry.rows import END, as_bytes, change_of, is_whole, stored_row
@@ -109,7 +108,7 @@ class Scan:
         self.damages.append(Damage(self.name, place, str(what), reason, tuple(ids)))
 
 
-def scan_streams(connection: Connection, kinds: dict[str, type[Query]]) -> list[Scan]:
+def scan_streams(connection: Connection) -> list[Scan]:
     """Look at every row of every stream."""
     scans = []
     for row in connection.execute(_STREAMS).all():
@@ -120,16 +119,16 @@ def scan_streams(connection: Connection, kinds: dict[str, type[Query]]) -> list[
         except RegistryDamagedError as error:
             scan.note(None, "stream", error.reason)
             continue
-        _Scanner(connection, scan, kinds).scan(row.head, row.base)
+        _Scanner(connection, scan).scan(row.head, row.base)
     return scans
 
 
 class _Scanner:
     """Looks at the rows of one stream."""
 
-    def __init__(self, connection: Connection, scan: Scan, kinds: dict[str, type[Query]]) -> None:
+    def __init__(self, connection: Connection, scan: Scan) -> None:
         assert scan.stream is not None
-        self._connection, self._scan, self._kinds = connection, scan, kinds
+        self._connection, self._scan = connection, scan
         self._stream = scan.stream
         self._at = {"stream": scan.name}
 
@@ -160,7 +159,7 @@ class _Scanner:
                 raise RegistryError("the row before it goes further than to here")
             if scan.whole and row.position > sum(scan.whole[-1]) + MOST_IN_A_ROW:
                 raise RegistryError("it is far behind the row before it")
-            change_of(row, self._stream, self._kinds)
+            change_of(row, self._stream)
         except RegistryError as error:
             reason = getattr(error, "reason", str(error))
             scan.note(first, operation, reason, readable_ids(operation, payload))
@@ -195,7 +194,7 @@ class _Scanner:
                 if operation == END:
                     ended = True
                 else:
-                    change_of(row, self._stream, self._kinds)
+                    change_of(row, self._stream)
             except RegistryError as error:
                 reason = getattr(error, "reason", str(error))
                 ids = readable_ids(operation, payload)

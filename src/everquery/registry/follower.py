@@ -27,7 +27,6 @@ from everquery.errors import (
     RegistryLostError,
     UnknownStreamError,
 )
-from everquery.kinds import KINDS
 from everquery.registry.claims import Claim
 from everquery.registry.log import Registry
 from everquery.registry.readers import SEEN_SECONDS, LogReader
@@ -42,8 +41,6 @@ WARN_SECONDS = 5.0
 REMIND_SECONDS = 60.0
 BUSY_SECONDS = 15.0  # for which a run that ends, or was killed, may still hold its claim
 MAX_ENTRIES = 20_000
-
-_KINDS = {name: kind.spec for name, kind in KINDS.items()}
 
 log = logging.getLogger("everquery.registry")
 T = TypeVar("T")
@@ -299,7 +296,7 @@ class Follower:
         """Return rows of the log if shards can read them: who sends others stops a whole job."""
         stream = self._opened().stream(self._stream)
         for row in rows:
-            change_of(row, stream, _KINDS)
+            change_of(row, stream)
         return rows
 
     def _read(self, start: Place, end: Place) -> list[LogRow]:
@@ -333,8 +330,8 @@ class Follower:
 
     def _opened(self) -> Registry:
         if self._registry is None:
-            _check_file(self._url)
-            self._registry = Registry(self._url, _KINDS)
+            check_file(self._url)
+            self._registry = Registry(self._url)
         return self._registry
 
     def _dropped(self) -> None:
@@ -350,7 +347,7 @@ class Follower:
             self._registry = None
 
 
-def _check_file(url: str) -> None:
+def check_file(url: str) -> None:
     """Raise if a SQLite file is not there: opening it would make an empty one in its place."""
     name = _file_of(url)
     if name is not None and not Path(name).exists():

@@ -27,7 +27,6 @@ from everquery.errors import (
     RegistryError,
     UnknownStreamError,
 )
-from everquery.queries import Query
 from everquery.queries.changes import Change, RegisterBlocks
 from everquery.registry import claims, readers, sqlite, stream_changes, tables
 from everquery.registry.addresses import Address
@@ -107,14 +106,11 @@ class Registry:
     ----------
     url : str
         A SQLAlchemy URL: ``sqlite:///queries.db``, ``postgresql+psycopg://user@host/database``.
-    kinds : mapping from name to spec
-        The kinds of query that may be in the log.
     damaged : bool
         Open it however it is, to be checked and repaired.
     """
 
-    def __init__(self, url: str, kinds: dict[str, type[Query]], *, damaged: bool = False) -> None:
-        self._kinds = kinds
+    def __init__(self, url: str, *, damaged: bool = False) -> None:
         try:
             address = make_url(url)
             self._address = Address(address)
@@ -333,12 +329,12 @@ class Registry:
     def find_damage(self) -> list[Damage]:
         """Return all that is wrong with any row."""
         with self._reading() as connection:
-            return find_damage(connection, self._kinds, self._shown)
+            return find_damage(connection, self._shown)
 
     def repair(self) -> list[Damage]:
         """Make the registry whole, in one transaction, and return what was wrong with it."""
         with self._writing() as connection:
-            return repair(connection, self._kinds, self._shown)
+            return repair(connection, self._shown)
 
     def claim(self, reader: str) -> claims.Claim | None:
         """Return a claim on a reader in this process; None if another process has it."""
@@ -379,7 +375,7 @@ class Registry:
         # Closed even if a row is bad: SQLite would read on from the log as it was then.
         with closing(connection.execute(_READ, at)) as found:
             for row in log_rows(stream.name, found, start):
-                yield Entry(row.position, row.count, change_of(row, stream, self._kinds))
+                yield Entry(row.position, row.count, change_of(row, stream))
                 end = row.position + row.count
         expect_end(stream.name, end, head)
 
@@ -387,7 +383,7 @@ class Registry:
         """Return the compacted changes that lead to the position `base`."""
         with closing(connection.execute(_BASE, {"name": stream.name})) as found:
             rows = base_rows(stream.name, base, found)
-            return Base(base, tuple(change_of(row, stream, self._kinds) for row in rows))
+            return Base(base, tuple(change_of(row, stream) for row in rows))
 
     # -- the database -------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from everquery.errors import RegistryDamagedError
-from everquery.queries import Query
 from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
 from everquery.registry.codec import LOST, decode_change
 from everquery.registry.damage import MOST_IN_A_ROW, BaseScan, Damage, Scan, scan_streams
@@ -42,18 +41,18 @@ _VERSION = text("UPDATE everquery_meta SET value = :version WHERE name = 'versio
 _POSITIONS = text("SELECT position FROM everquery_readers WHERE stream = :stream")
 
 
-def find_damage(connection: Connection, kinds: dict[str, type[Query]], shown: str) -> list[Damage]:
+def find_damage(connection: Connection, shown: str) -> list[Damage]:
     """Return all that is wrong with a registry, whose name in messages is `shown`."""
     tables = _bad_tables(connection, shown)
     if tables:
         return tables
-    found = [damage for scan in scan_streams(connection, kinds) for damage in scan.damages]
+    found = [damage for scan in scan_streams(connection) for damage in scan.damages]
     for name in orphans(connection):
         found += _left(connection, name)[0]
     return found
 
 
-def repair(connection: Connection, kinds: dict[str, type[Query]], shown: str) -> list[Damage]:
+def repair(connection: Connection, shown: str) -> list[Damage]:
     """Make a registry whole, and return what was wrong with it.
 
     Parameters
@@ -64,10 +63,10 @@ def repair(connection: Connection, kinds: dict[str, type[Query]], shown: str) ->
     found = _bad_tables(connection, shown)
     make_tables(connection)
     connection.execute(_VERSION, {"version": str(VERSION)})
-    for scan in scan_streams(connection, kinds):
+    for scan in scan_streams(connection):
         found += scan.damages
         if scan.damages:
-            _Repair(connection, scan, kinds).run()
+            _Repair(connection, scan).run()
     for name in orphans(connection):
         damages, bad = _left(connection, name)
         found += damages
@@ -119,8 +118,8 @@ def _base_of(connection: Connection, name: Any) -> int:  # noqa: ANN401 - as sto
 class _Repair:
     """Makes one stream whole."""
 
-    def __init__(self, connection: Connection, scan: Scan, kinds: dict[str, type[Query]]) -> None:
-        self._connection, self._scan, self._kinds = connection, scan, kinds
+    def __init__(self, connection: Connection, scan: Scan) -> None:
+        self._connection, self._scan = connection, scan
         self._at = {"stream": scan.name}
 
     def run(self) -> None:
@@ -207,11 +206,11 @@ class _Repair:
             {**self._at, "end": END},
         ).all()
         for operation, payload in rows:
-            yield scan.base, decode_change(operation, bytes(payload), scan.stream, self._kinds)
+            yield scan.base, decode_change(operation, bytes(payload), scan.stream)
         for first, _ in scan.whole:
             if first >= scan.base:
                 row = self._connection.execute(_CHANGE, {**self._at, "first": first}).one()
-                change = decode_change(row[0], bytes(row[1]), scan.stream, self._kinds)
+                change = decode_change(row[0], bytes(row[1]), scan.stream)
                 yield first, change
 
     def _base(self, base: BaseScan, table: str, which: str) -> None:

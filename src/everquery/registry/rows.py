@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeGuard
 
 from everquery.errors import RegistryDamagedError, RegistryError
-from everquery.queries import Query
 from everquery.queries.changes import Change, Register
 from everquery.registry.codec import EncodedRow, UnknownOperationError, decode_change, names_in
 from everquery.registry.digests import digest_of
@@ -80,10 +79,10 @@ def is_whole(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value <= LARGEST
 
 
-def change_of(row: LogRow, stream: Stream, kinds: dict[str, type[Query]]) -> Change:
+def change_of(row: LogRow, stream: Stream) -> Change:
     """Return the change that a row holds; raise if it holds none."""
     try:
-        change = decode_change(row.operation, row.payload, stream, kinds)
+        change = decode_change(row.operation, row.payload, stream)
     except UnknownOperationError:
         raise
     except RegistryError as error:

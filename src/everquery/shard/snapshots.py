@@ -14,7 +14,7 @@ from everquery.stream import Stream
 
 def snapshot_of(shard: Shard, position: int = 0) -> bytes:
     """Return everything that a shard knows, and the log position that it stands at."""
-    shard.settle()
+    shard.queries.settle()
     header = {"holds": "snapshot", "position": position, "stream": stream_header(shard.stream)}
     return pack_parts(header, [(part, part.whole()) for part in parts_of(shard)])
 
@@ -59,5 +59,5 @@ def _read(stream: Stream, snapshot: memoryview, *, labelled: bool) -> tuple[Shar
         )
     check_count("position", header.get("position"))
     load_parts(parts, saved)
-    shard.announce_again()
+    shard.queries.announce_again()
     return shard, int(header["position"])

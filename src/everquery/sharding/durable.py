@@ -136,7 +136,7 @@ class DurableShard:
     def read(self, row: LogRow) -> Change:
         """Return the change of a row of the log that has come a long way."""
         row.check(self._job.stream.name)
-        return change_of(row, self._job.stream, self._job.kinds)
+        return change_of(row, self._job.stream)
 
     def apply(self, operation: str, payload: bytes) -> None:
         """Apply a part of the log."""

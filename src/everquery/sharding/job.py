@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from everquery.queries import Query
+from everquery.kinds import KINDS, Kind
 from everquery.sharding.routing import NO_SECRET, Shards
 from everquery.stream import Stream
 
@@ -18,7 +18,6 @@ class Job:
     Attributes
     ----------
     stream : Stream
-    kinds : mapping from name to spec
     shards : int
         Into which the keys are divided.
     time_type : the Arrow type of the stream's times; null without
@@ -29,16 +28,19 @@ class Job:
         that look at all of them together. A stream without key needs none.
     secret : bytes
         By which keys are divided into shards; the registry has it, and so has the checkpoint.
+    kinds : tuple of Kind
+        All that are known where the job is made: they travel by reference, so that every process
+        that gets the job knows them too.
     """
 
     stream: Stream
-    kinds: dict[str, type[Query]]
     shards: int
     time_type: pa.DataType
     carried: pa.Schema = field(default_factory=lambda: pa.schema([]))
     key_type: pa.DataType = field(default_factory=pa.null)
     wide: int = 0
     secret: bytes = NO_SECRET
+    kinds: tuple[Kind, ...] = field(default_factory=lambda: tuple(KINDS.values()))
 
     @property
     def division(self) -> Shards:

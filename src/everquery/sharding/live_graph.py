@@ -29,7 +29,7 @@ _PACKAGES = (
     "everquery.sharding.carried",
     "everquery.state",
 )
-_CONTAINERS = {list: "list", set: "set", deque: "deque"}
+_CONTAINERS: dict[type[Any], str] = {list: "list", set: "set", deque: "deque"}
 _PLAIN = (bool, int, float, str)
 
 

@@ -99,7 +99,7 @@ class LoggedQueries(QueriesPart):
 
     def decoded(self, operation: str, payload: bytes) -> Change:
         """Return the change that a part of the log holds."""
-        return decode_change(operation, payload, self._job.stream, self._job.kinds)
+        return decode_change(operation, payload, self._job.stream)
 
     def apply(self, change: Change) -> None:
         """Apply a part of the log, as far as it is about queries that are here."""

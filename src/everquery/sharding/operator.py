@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import pyarrow as pa
 from everquery.queries.changes import Deregister
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
+from everquery.shard.failed_merges import FailedMerges
 from everquery.sharding.durable import DurableShard
 from everquery.sharding.job import Job
 from everquery.sharding.journal import Cells
@@ -21,6 +23,8 @@ from everquery.sharding.packing import unpack
 from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import Quarantine
 from everquery.sharding.routing import across_keys, queries_of, without, wrong_keys
+
+FAILED_MERGES = FailedMerges(logging.getLogger("everquery.sharding"))  # of this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +119,19 @@ class _Batch:
         here = self._here
         self._before = here.shard.events
         self._notices, self._carried, self._log = self._work(here)
-        while (due := here.shard.due_merge()) is not None:
-            here.shard.install(due, due.run())  # here: another process may have the shard next
+        self._merge(here)
         self._lap("merge")
+
+    def _merge(self, here: DurableShard) -> None:
+        """Merge segments here and now: another process may have the shard next."""
+        while (due := here.shard.due_merge()) is not None:
+            try:
+                merged = due.run()
+            except Exception as error:  # answers do not need it: a later batch tries again
+                FAILED_MERGES.note(due.kind, error)
+                here.shard.abandon(due)
+                return
+            here.shard.install(due, merged)
 
     def commit(self, quarantined: dict[tuple[str, str], str]) -> Output:
         """Write what the work changed."""
@@ -202,7 +216,7 @@ class _Batch:
                 change = here.read(row)
                 misfits = wrong_keys(change, self.job.key_type)
                 if self.job.stream.key is not None and not self.job.is_wide(self.number):
-                    misfits |= across_keys(change, self.job.kinds)
+                    misfits |= across_keys(change)
                 self._misfits |= misfits
                 left_out = self.left_out | {query_id for _, query_id in misfits}
                 if left_out:

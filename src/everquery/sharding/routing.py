@@ -16,6 +16,7 @@ from everquery.core.names import encode
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks
+from everquery.queries.known import spec_of
 from everquery.registry.codec import encode_change, names_in
 from everquery.registry.rows import LogRow, change_of
 from everquery.state.keys import family_of_key, type_of_key
@@ -55,9 +56,7 @@ class Shards:
     secret: bytes = NO_SECRET
 
 
-def route(
-    row: LogRow, stream: Stream, kinds: dict[str, type[Query]], shards: Shards
-) -> Iterator[tuple[int, LogRow]]:
+def route(row: LogRow, stream: Stream, shards: Shards) -> Iterator[tuple[int, LogRow]]:
     """Yield the part of a row of the log that each shard gets.
 
     Queries of one key go to the shard of that key; those that look at all keys together to one of
@@ -65,9 +64,9 @@ def route(
     only its id, so every shard is told, and those that lack it ignore it.
     """
     row.check(stream.name)
-    change = change_of(row, stream, kinds)
+    change = change_of(row, stream)
     for shard in range(shards.keyed + shards.wide):
-        part = _part(change, shard, shards, kinds, stream)
+        part = _part(change, shard, shards, stream)
         if part is change:
             yield shard, row
             continue
@@ -77,9 +76,7 @@ def route(
         yield shard, replace(row, payload=payload).sealed(stream.name)
 
 
-def cut_rows(
-    rows: Sequence[LogRow], stream: Stream, kinds: dict[str, type[Query]], most_bytes: int
-) -> list[LogRow]:
+def cut_rows(rows: Sequence[LogRow], stream: Stream, most_bytes: int) -> list[LogRow]:
     """Return rows of the log that say the same, none larger than so many bytes.
 
     A query that is larger by itself has a row of its own. The rows of one position are numbered
@@ -90,7 +87,7 @@ def cut_rows(
     found: dict[tuple[int, bool], list[LogRow]] = {}
     for row in sorted(rows, key=lambda row: (row.position, row.number)):
         here = found.setdefault((row.position, row.number < 0), [])
-        here += _cut_row(row, stream, kinds, most_bytes)
+        here += _cut_row(row, stream, most_bytes)
     return [
         replace(row, number=number - len(here) if of_base else number).sealed(stream.name)
         for (_, of_base), here in found.items()
@@ -98,11 +95,9 @@ def cut_rows(
     ]
 
 
-def _cut_row(
-    row: LogRow, stream: Stream, kinds: dict[str, type[Query]], most_bytes: int
-) -> Iterator[LogRow]:
+def _cut_row(row: LogRow, stream: Stream, most_bytes: int) -> Iterator[LogRow]:
     pieces = -(-len(row.payload) // most_bytes)
-    change = change_of(row, stream, kinds) if pieces > 1 else None
+    change = change_of(row, stream) if pieces > 1 else None
     named = 0 if change is None else names_in(change)
     if change is None or named == 1:
         yield row
@@ -110,12 +105,10 @@ def _cut_row(
     # All of them at the place and with the count of the whole: only together they are that change.
     for operation, _, payload in encode_change(change, stream, queries=-(-named // pieces)):
         part = replace(row, operation=operation, payload=payload)
-        yield from _cut_row(part, stream, kinds, most_bytes)  # queries are not all as large
+        yield from _cut_row(part, stream, most_bytes)  # queries are not all as large
 
 
-def _part(
-    change: Change, shard: int, shards: Shards, kinds: dict[str, type[Query]], stream: Stream
-) -> Change:
+def _part(change: Change, shard: int, shards: Shards, stream: Stream) -> Change:
     match change:
         case Register():
             keep = (_is_here(query, shard, shards) for query in change.queries)
@@ -123,10 +116,7 @@ def _part(
                 tuple(query for query, kept in zip(change.queries, keep, strict=True) if kept)
             )
         case RegisterBlocks():
-            parts = (
-                _rows_here(block, shard, shards, kinds[block.kind], stream)
-                for block in change.blocks
-            )
+            parts = (_rows_here(block, shard, shards, stream) for block in change.blocks)
             return RegisterBlocks(tuple(part for part in parts if len(part)))
         case _:
             return change
@@ -141,27 +131,18 @@ def _is_here(query: Query, shard: int, shards: Shards) -> bool:
     return bool(shards_of(key, shards.keyed, shards.secret)[0] == shard)
 
 
-def _rows_here(
-    block: QueryBlock, shard: int, shards: Shards, spec: type[Query], stream: Stream
-) -> QueryBlock:
+def _rows_here(block: QueryBlock, shard: int, shards: Shards, stream: Stream) -> QueryBlock:
+    spec = spec_of(block.kind)
     if block.keys is not None:
         here = shards_of(block.keys, shards.keyed, shards.secret) == shard
     else:
-        wide = _looking_across_keys(block, spec)
+        wide = spec.rows_across_keys(False, block.options, len(block))
         if not wide.any():
             return block if shard < shards.keyed else block.slice(0, 0)
         names = spec.shared_names(block.ids, stream.attributes[block.attributes[0]], block.numbers)
         here = np.where(wide, _wide_of(names, shards) == shard, shard < shards.keyed)
     rows: Array = np.flatnonzero(here)
     return block.take(rows)
-
-
-def _looking_across_keys(block: QueryBlock, spec: type[Query]) -> Bools:
-    """Return which queries of a block look at the events of all keys together."""
-    if block.keys is not None or not spec.across_keys:
-        return np.zeros(len(block), np.bool_)
-    by_key = block.options.get("by_key", np.zeros(len(block), np.bool_))
-    return ~by_key
 
 
 def _wide_of(names: pa.Array, shards: Shards) -> Int32s:
@@ -171,15 +152,17 @@ def _wide_of(names: pa.Array, shards: Shards) -> Int32s:
     return shards.keyed + shards_of(names, shards.wide, shards.secret)
 
 
-def across_keys(change: Change, kinds: dict[str, type[Query]]) -> dict[tuple[str, str], str]:
+def across_keys(change: Change) -> dict[tuple[str, str], str]:
     """Return why queries, by kind and id, can't be in a shard that sees some keys only."""
     found: list[tuple[str, str]] = []
     if isinstance(change, Register):
         found = [(q.kind, q.id) for q in change.queries if q.looks_across_keys]
     elif isinstance(change, RegisterBlocks):
         for block in change.blocks:
-            wide = pa.array(_looking_across_keys(block, kinds[block.kind]))
-            found += [(block.kind, query_id) for query_id in block.ids.filter(wide).to_pylist()]
+            spec = spec_of(block.kind)
+            wide = spec.rows_across_keys(block.keys is not None, block.options, len(block))
+            ids = block.ids.filter(pa.array(wide))
+            found += [(block.kind, query_id) for query_id in ids.to_pylist()]
     return dict.fromkeys(
         found, "it looks at all keys together, and this job has no wide shards (wide_shards=1)"
     )

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Int64s
-from everquery.index.rows import ANSWER
-from everquery.shard.notices import in_full
+from everquery.kinds import KINDS
+from everquery.shard.outcomes import columns_of
+from everquery.shard.writing import in_full
 
 LETTER = "dead_letter"
 QUARANTINED = "quarantined"
@@ -42,7 +43,8 @@ def plain_notices(
         zip(notices.column_names, notices.columns, strict=True)
     )
     if carried is not None:
-        columns |= {in_full(name): columns[name] for name in ANSWER if name in carried.column_names}
+        taken = [name for name in columns_of(KINDS) if name in carried.column_names]
+        columns |= {in_full(name): columns[name] for name in taken}
         columns |= zip(carried.column_names, carried.columns, strict=True)
     return _table(columns, notices.num_rows, position, schema)
 

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.kinds import KINDS
-from everquery.queries import Border, Quantile, Query, Range, Threshold
+from everquery.kinds.samples import KEYS
+from everquery.queries import Query
 from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
@@ -25,9 +26,7 @@ from everquery.sharding.packing import Packer
 from everquery.sharding.routing import route
 from everquery.stream import Stream
 
-KEYS = 8
 ROUNDS = 5
-QUERIES = 40  # a round, of each kind
 
 
 def warm_up(stream: Stream, time_type: pa.DataType) -> None:
@@ -39,8 +38,7 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
     time_type : the Arrow type of its times; null without
     """
     shards = 1 if stream.key is None else 2
-    kinds = {name: kind.spec for name, kind in KINDS.items()}
-    job = Job(stream, kinds, shards, time_type, wide=0 if stream.key is None else 1)
+    job = Job(stream, shards, time_type, wide=0 if stream.key is None else 1)
     cells = [MemoryCells() for _ in range(job.units)]
     position = 0
     for number in range(ROUNDS):
@@ -56,7 +54,7 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
 
 
 def _run(job: Job, cells: list[MemoryCells], log: list[LogRow], events: pa.Table) -> None:
-    routed = [part for row in log for part in route(row, job.stream, job.kinds, job.division)]
+    routed = [part for row in log for part in route(row, job.stream, job.division)]
     packed = list(Packer(job.stream, job.shards, wide=job.wide).pack(events.to_batches()))
     for shard, state in enumerate(cells):
         changes = [row for there, row in routed if there == shard]
@@ -78,21 +76,8 @@ def _changes(stream: Stream, number: int) -> Iterator[Change]:
 
 
 def _queries(stream: Stream, number: int) -> Iterator[Query]:
-    for i in range(QUERIES):
-        low = float(i % 7)
-        box = dict.fromkeys(stream.attributes, (low, low + 1.0 + i % 3))
-        key = None if stream.key is None or i % 5 == 0 else f"key-{i % KEYS}"
-        yield Border(f"border-{number}-{i}", box, key=key)
-        if stream.time is not None:
-            yield Border(f"dwell-{number}-{i}", box, key=key, dwell=1 + i % 4, throttle=1 + i)
-            yield Range(f"throttle-{number}-{i}", box, key=key, ttl=10 + i, throttle=1 + i)
-        yield Range(f"range-{number}-{i}", box, key=key)
-        yield Threshold(f"threshold-{number}-{i}", box, key=key, total=1 + i, repeat=i % 2 > 0)
-        yield Quantile(
-            f"quantile-{number}-{i}", stream.attributes[0], phi=(1 + i) / QUERIES, epsilon=0.1,
-            key=key, last=20 if i % 4 == 0 else None,
-            by_key=stream.key is not None and key is None and i % 2 > 0,
-        )  # fmt: skip
+    for kind in KINDS.values():
+        yield from kind.sample(stream, number)
 
 
 def _events(stream: Stream, time_type: pa.DataType, number: int) -> pa.Table:

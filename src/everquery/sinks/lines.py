@@ -10,7 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-STYLES = {"enter": "\x1b[32m", "leave": "\x1b[31m", "match": "\x1b[36m", "end": "\x1b[33m"}
+from everquery.kinds import KINDS
+
+COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+OF_ALL = {"end": "yellow", "quarantined": "magenta", "refused": "magenta"}  # events of any kind
 PLAIN = "\x1b[0m"
 
 _SPACE, _QUOTE, _BACKSLASH = b' "\\'
@@ -162,7 +165,8 @@ def as_text_lines(notices: pa.Table, *, colour: bool = False) -> pa.Array:
         parts += [_iso(time) if pa.types.is_temporal(time.type) else time.cast(pa.string()), "  "]
     event = pc.utf8_rpad(_decoded(_array(notices.column("event"))), 5)
     if colour:
-        event = _by_distinct(event, lambda word: f"{STYLES.get(word.strip(), '')}{word}{PLAIN}")
+        styles = {name: ansi(colour) for name, colour in event_colours().items()}
+        event = _by_distinct(event, lambda word: f"{styles.get(word.strip(), '')}{word}{PLAIN}")
     parts += [event, "  ", _by_distinct(_decoded(_array(notices.column("query_id"))), shown)]
     key = _decoded(_array(notices.column("key"))).cast(pa.string())
     if key.null_count < len(key):
@@ -173,6 +177,25 @@ def as_text_lines(notices: pa.Table, *, colour: bool = False) -> pa.Array:
     reason = pc.binary_join_element_wise("  (", reason, ")", "")
     lines = [part if isinstance(part, str) else part.fill_null("") for part in parts]
     return pc.binary_join_element_wise(*lines, reason.fill_null(""), "\n", "")
+
+
+def event_colours() -> dict[str, str]:
+    """Return the colours of all events that notices tell of, as kinds have them."""
+    return OF_ALL | {
+        event: colour for kind in KINDS.values() for event, colour in kind.colours.items()
+    }
+
+
+def ansi(colour: str) -> str:
+    r"""Return what switches a terminal to a colour.
+
+    Examples
+    --------
+    >>> ansi("red"), ansi("bold yellow")
+    ('\x1b[31m', '\x1b[1;33m')
+    """
+    *bold, name = colour.split()
+    return f"\x1b[{'1;' if bold else ''}{30 + COLOURS.index(name)}m"
 
 
 def _named(name: str, column: pa.Array) -> pa.Array | str:

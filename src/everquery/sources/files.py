@@ -302,7 +302,14 @@ class TextEvents:
             self._header, block = take_header(block, where)
             _need_columns(self._stream, self._header, where)
         wanted = list(self._stream.columns())
-        table = csv_cells(block, self._header, wanted, self._unreadable, self._line, where)
+        first = self._line
+
+        def skip(left_out: tuple[int, str]) -> None:
+            record, reason = left_out
+            at = first if self._unreadable.count else first + _line_of(block, record)
+            self._unreadable.note(at, reason)
+
+        table = csv_cells(block, self._header, wanted, skip, first, where)
         self._line += block.count(b"\n")
         return {name: single_array(table.column(name)) for name in wanted}
 
@@ -331,19 +338,27 @@ def csv_cells(
     block: bytes,
     header: list[str],
     wanted: list[str],
-    unreadable: Unreadable,
+    skip: Callable[[tuple[int, str]], None],
     line: int,
     where: str,
 ) -> pa.Table:
-    """Return the wanted columns of lines of CSV as strings, null where empty."""
+    """Return the wanted columns of lines of CSV as strings, null where empty.
+
+    Parameters
+    ----------
+    skip : function
+        Hears of each record that is left out, because it has too few or too many columns: its
+        number in this block, from 0, and the reason. Empty lines are no records.
+    line : int
+        The number of the block's first line.
+    """
     _check_text(block, line, where)
     kinds = dict.fromkeys(wanted, pa.string())
     if not block.strip():
         return pa.schema(list(kinds.items())).empty_table()
 
-    def skip(row: Any) -> str:  # noqa: ANN401 - pyarrow's InvalidRow
-        reason = f"it has {row.actual_columns} columns, not {row.expected_columns}"
-        unreadable.note(line + row.number - 1, reason)
+    def left_out(row: Any) -> str:  # noqa: ANN401 - pyarrow's InvalidRow
+        skip((row.number - 1, f"it has {row.actual_columns} columns, not {row.expected_columns}"))
         return "skip"
 
     return pa.csv.read_csv(
@@ -351,7 +366,7 @@ def csv_cells(
         read_options=pa.csv.ReadOptions(
             column_names=header, use_threads=False, block_size=max(len(block) + 1, 1 << 16)
         ),
-        parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=left_out),
         convert_options=pa.csv.ConvertOptions(
             column_types=kinds,
             include_columns=wanted,
@@ -359,6 +374,18 @@ def csv_cells(
             strings_can_be_null=True,
         ),
     )
+
+
+def _line_of(block: bytes, record: int) -> int:
+    """Return the line, from 0, on which a record of CSV begins; values may hold line breaks."""
+    records, quoted = -1, False
+    for number, line in enumerate(block.split(b"\n")):
+        if not quoted and line.strip(b"\r"):
+            records += 1
+            if records == record:
+                return number
+        quoted ^= bool(line.count(b'"') % 2)
+    return 0
 
 
 def _check_text(block: bytes, line: int, where: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -52,21 +52,16 @@ class Unreadable:
     count : int
     first : str
         Where the first one is and what is wrong with it.
-    rows : list of (line number from 1, reason)
-        The first hundred thousand.
     """
 
     count: int = 0
     first: str = ""
-    rows: list[tuple[int, str]] = field(default_factory=list)
 
     def note(self, line: int, reason: str) -> None:
         """Count a line."""
         if not self.count:
             self.first = f"line {line:,}: {reason}"
         self.count += 1
-        if len(self.rows) < BATCH_ROWS:
-            self.rows.append((line, reason))
 
 
 def format_of(path: Path) -> Format:

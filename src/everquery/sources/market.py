@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from everquery.core.arrays import Bools, Floats, Int32s, Int64s
 from everquery.core.jit import kernel
 from everquery.errors import InvalidQueryError, InvalidStreamError
-from everquery.queries import Threshold
+from everquery.kinds.threshold.spec import Threshold
 from everquery.stream import Stream
 
 OPENING = datetime(2024, 1, 2, 9, tzinfo=UTC)

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from everquery.core.arrays import Int64s
 from everquery.errors import UnreadableFileError
-from everquery.queries import Border, Quantile, Query, Range, Threshold
+from everquery.queries.known import known_specs
 from everquery.sources.cells import (
     cast_cells,
     numbers,
@@ -24,14 +26,11 @@ from everquery.sources.formats import (
     BATCH_ROWS,
     BOM,
     TITLES,
-    Unreadable,
     explained,
     format_of,
 )
 
-SPECS: tuple[type[Query], ...] = (Range, Border, Threshold, Quantile)
-NUMBERS = {name for spec in SPECS for name in (*spec.spans, *(n.name for n in spec.numbers))}
-FLAGS = {name for spec in SPECS for name in spec.options}
+MOST_ERRORS = 100_000  # bad rows that are listed; the others are only counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,15 @@ class QueryRows:
     rows : pyarrow.Array of int64, or None
         Which row of the file (from 0) each of them is; None where all could be read.
     errors : pyarrow.Table
-        ``row``, ``id`` and ``reason`` of the others.
+        ``row``, ``id`` and ``reason`` of the others; of the first `MOST_ERRORS`, if they are more.
+    bad : int
+        How many others there are.
     """
 
     table: pa.Table
     rows: pa.Array | None
     errors: pa.Table
+    bad: int
 
 
 def read_queries(path: Path, *, progress: Callable[[int, int], None]) -> QueryRows:
@@ -83,19 +85,41 @@ def read_queries(path: Path, *, progress: Callable[[int, int], None]) -> QueryRo
                 parts = list(arrow_batches(file))
                 schema = parts[0].schema if parts else pa.schema([])
         table = pa.Table.from_batches(parts, schema=schema)
-    return QueryRows(table, None, _error_table([], [], []))
+    return QueryRows(table, None, _Errors().table(), 0)
 
 
-def _error_table(rows: list[int], ids: list[str | None], reasons: list[str]) -> pa.Table:
-    columns = [pa.array(rows, pa.int64()), pa.array(ids, pa.string()), pa.array(reasons)]
-    return pa.table([columns[0], columns[1], columns[2].cast(pa.string())], ["row", "id", "reason"])
+class _Errors:
+    """Bad rows of a file: all are counted, the first are kept.
+
+    Whoever made the file decides how many there are, so memory must not grow with them.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._kept: list[tuple[int, str | None, str]] = []
+
+    def note(self, row: int, name: str | None, reason: str) -> None:
+        self.count += 1
+        if len(self._kept) < MOST_ERRORS:
+            self._kept.append((row, name, reason))
+
+    def has_room(self) -> bool:
+        return len(self._kept) < MOST_ERRORS
+
+    def table(self) -> pa.Table:
+        rows, names, reasons = zip(*self._kept, strict=True) if self._kept else ((), (), ())
+        kinds = {"row": pa.int64(), "id": pa.string(), "reason": pa.string()}
+        columns = zip((rows, names, reasons), kinds.values(), strict=True)
+        return pa.table([pa.array(*column) for column in columns], list(kinds)).sort_by("row")
 
 
 def _read_csv_queries(path: Path, progress: Callable[[int, int], None]) -> QueryRows:
     total = path.stat().st_size
     header: list[str] | None = None
-    unreadable = Unreadable()
-    parts, line = [], 2
+    errors = _Errors()
+    parts: list[pa.Table] = []
+    places: list[Int64s] = []  # of the rows of each part, counted in the file
+    line, first = 2, 0
     with path.open("rb", buffering=0) as file:
         for number, (block, done) in enumerate(
             blocks_of_lines(file.fileno(), "csv", stop=lambda: False)
@@ -105,49 +129,48 @@ def _read_csv_queries(path: Path, progress: Callable[[int, int], None]) -> Query
                 if len(set(header)) < len(header):
                     raise UnreadableFileError(f"{path} names a column twice: {', '.join(header)}")
             assert header is not None
-            parts.append(csv_cells(block, header, header, unreadable, line, str(path)))
+            skipped: list[tuple[int, str]] = []
+            cells = csv_cells(block, header, header, skipped.append, line, str(path))
+            for record, reason in skipped:
+                errors.note(first + record, None, reason)
+            parts.append(cells)
+            records = cells.num_rows + len(skipped)
+            there = np.ones(records, np.bool_)
+            there[np.array([record for record, _ in skipped], np.int64)] = False
+            places.append(first + np.flatnonzero(there))
+            first += records
             line += block.count(b"\n")
             progress(done, total)
     if not parts:
         raise UnreadableFileError(f"{path} has no header and no rows")
-    cells = pa.concat_tables(parts)
-    skipped = [at - 2 for at, _ in unreadable.rows]
-    return _typed_queries(cells, skipped, [reason for _, reason in unreadable.rows])
+    return _typed_queries(pa.concat_tables(parts), np.concatenate(places), errors)
 
 
-def _typed_queries(cells: pa.Table, skipped: list[int], reasons: list[str]) -> QueryRows:
+def _typed_queries(cells: pa.Table, rows: Int64s, errors: _Errors) -> QueryRows:
     """Give the columns of a CSV their types; rows with a cell that has another go to the errors."""
-    at = _rows_without(cells.num_rows, skipped)
-    bad: dict[int, str] = {}
+    ids = cells.column("id") if "id" in cells.column_names else None
+    good = np.ones(cells.num_rows, np.bool_)
+    flags = {name for spec in known_specs() for name in spec.options}
+    figures = {name for spec in known_specs() for name in spec.spans}
+    figures |= {number.name for spec in known_specs() for number in spec.numbers}
     columns = {}
     for name in cells.column_names:
         column = single_array(cells.column(name))
         typed = column
-        if name.endswith(("_lo", "_hi")) or name in NUMBERS:
+        if name.endswith(("_lo", "_hi")) or name in figures:
             typed = numbers(column)
-        elif name in FLAGS:
+        elif name in flags:
             typed = cast_cells(column, pa.bool_())
         if typed.null_count > column.null_count:
-            wrong = pc.and_(pc.is_valid(column), pc.is_null(typed))
-            for row in pc.indices_nonzero(wrong).to_pylist():
-                what = "true or false" if name in FLAGS else "a number that float64 holds exactly"
-                bad.setdefault(row, f"{name} is {column[row].as_py()!r}, which is not {what}")
+            what = "true or false" if name in flags else "a number that float64 holds exactly"
+            wrong = np.asarray(pc.and_(pc.is_valid(column), pc.is_null(typed)))
+            for row in np.flatnonzero(wrong & good):
+                value = column[row].as_py() if errors.has_room() else ""
+                query = None if ids is None else ids[row].as_py()
+                errors.note(int(rows[row]), query, f"{name} is {value!r}, which is not {what}")
+            good &= ~wrong
         columns[name] = typed
     table = pa.table(columns)
-    ids = cells.column("id") if "id" in cells.column_names else None
-    rows = [*skipped, *(at[row].as_py() for row in bad)]
-    names = [None] * len(skipped) + [None if ids is None else ids[row].as_py() for row in bad]
-    errors = _error_table(rows, names, [*reasons, *bad.values()]).sort_by("row")
-    if bad:
-        keep = pa.array([row not in bad for row in range(table.num_rows)], pa.bool_())
-        table, at = table.filter(keep), at.filter(keep)
-    return QueryRows(table, at, errors)
-
-
-def _rows_without(count: int, skipped: list[int]) -> pa.Array:
-    """Return the numbers of so many rows, counted past the skipped ones."""
-    if not skipped:
-        return pa.array(range(count), pa.int64())
-    gone = set(skipped)
-    rows = [row for row in range(count + len(gone)) if row not in gone]
-    return pa.array(rows[:count], pa.int64())
+    if not good.all():
+        table, rows = table.filter(pa.array(good)), rows[good]
+    return QueryRows(table, pa.array(rows), errors.table(), errors.count)

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from everquery.errors import SparkError
-from everquery.kinds import KINDS
+from everquery.kinds import kind_in
 from everquery.registry.follower import Follower, Place
 from everquery.registry.rows import LogRow
 from everquery.sharding.routing import cut_rows
@@ -52,7 +52,8 @@ class RegistrySource(DataSource):
 
     Options: ``url`` of the registry, ``stream`` (its name), and ``maxQueriesPerBatch``, how many
     queries the changes of a batch may name (200,000); a change that names more comes alone, and
-    the first batch of a new query has all there is.
+    the first batch of a new query has all there is. ``kinds`` names the packages of the kinds of
+    query that may be in the log, which are those of everquery unless said otherwise.
 
     Columns: ``position``, ``number`` (the order of rows is by these two), ``count``,
     ``operation``, ``payload`` and ``digest``; see `everquery.registry.rows.LogRow`.
@@ -83,6 +84,8 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         absent = [name for name in ("url", "stream") if not options.get(name)]
         if absent:
             raise SparkError(f"{NAME} needs the option {absent[0]!r}")
+        for package in filter(None, options.get("kinds", "").split(",")):
+            kind_in(package)
         self._url, self._stream = options["url"], options["stream"]
         self._queries = _count(options.get("maxQueriesPerBatch", str(MAX_QUERIES)))
         self._target: int | None = None
@@ -121,8 +124,7 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _cut(self, rows: list[LogRow]) -> list[LogRow]:
         if all(len(row.payload) <= ROW_BYTES for row in rows):
             return rows
-        kinds = {name: kind.spec for name, kind in KINDS.items()}
-        return cut_rows(rows, self._following().definition(), kinds, ROW_BYTES)
+        return cut_rows(rows, self._following().definition(), ROW_BYTES)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""

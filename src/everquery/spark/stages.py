@@ -67,7 +67,7 @@ class RouteLog:
             for values in batch.to_pylist():
                 row = LogRow(**values)
                 job = self.job
-                routed = route(row, job.stream, job.kinds, job.division)
+                routed = route(row, job.stream, job.division)
                 yield from (self._packed(shard, part) for shard, part in routed)
         _Worker.rest()
 

@@ -12,9 +12,8 @@ from pyspark.sql.types import StructField, StructType
 
 from everquery.engine import open_registry
 from everquery.errors import InvalidStreamError, SparkError
-from everquery.kinds import KINDS
 from everquery.registry.follower import absolute_url
-from everquery.shard.notices import notice_schema
+from everquery.shard.writing import notice_schema
 from everquery.sharding.job import Job
 from everquery.sharding.places import OFFSET, PATH, SOURCE
 from everquery.sharding.telling import plain_schema
@@ -119,8 +118,7 @@ def watch(
     _, key_type = key_types(df.schema, stream)
     notices = notice_schema(stream, time_type, key_type, carried=carry)
     carried = _carried(df, carry, notices)
-    kinds = {name: kind.spec for name, kind in KINDS.items()}
-    job = Job(stream, kinds, shards, time_type, carried, key_type, wide, secret)
+    job = Job(stream, shards, time_type, carried, key_type, wide, secret)
     plain = plain_schema(notices, carried)
     codes = shard_codes(job.units)
     columns = {name: functions.col(quoted(name)) for name in (*stream.columns(), *carry)}
@@ -131,7 +129,10 @@ def watch(
     changes = (
         spark.readStream.format(NAME)
         .options(
-            url=absolute_url(registry), stream=stream.name, maxQueriesPerBatch=max_queries_a_batch
+            url=absolute_url(registry),
+            stream=stream.name,
+            maxQueriesPerBatch=max_queries_a_batch,
+            kinds=",".join(kind.package for kind in job.kinds),
         )
         .load()
         .mapInArrow(RouteLog(job, codes), PACKED)

@@ -22,7 +22,7 @@ from everquery.core.hashing import person_of
 from everquery.core.jit import kernel
 from everquery.core.names import ABSENT, NameTable, encode, hash_bytes, scramble
 from everquery.errors import UnknownQueryError
-from everquery.index.flags import LIVE, NEW, OPTION_FLAGS, PAUSED, RESUMED
+from everquery.index.flags import LIVE, NEW, PAUSED, RESUMED, Flags
 
 _DROPPED = 0  # the slot of all dropped queries, after a compaction
 _SEED = np.uint64(0xA0761D6478BD642F)
@@ -57,8 +57,8 @@ class Catalog:
 
     Attributes
     ----------
-    flags : uint8, shape (room,)
-        See `everquery.core.arrays`; 0 for a query that was deregistered.
+    flags : uint16, shape (room,)
+        See `everquery.index.flags`; 0 for a query that was deregistered.
     kind : uint8, shape (room,)
     prints : uint64, shape (room,)
         A hash of what the query says; with its id, the query's part of notice ids.
@@ -66,7 +66,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self.names = NameTable()
-        self.flags: Bytes = np.zeros(32, np.uint8)
+        self.flags: Flags = np.zeros(32, np.uint16)
         self.kind: Bytes = np.zeros(32, np.uint8)
         self.prints: Uint64s = np.zeros(32, np.uint64)
         self.texts = NameTable()  # owners, and labels as JSON, each once
@@ -133,12 +133,12 @@ class Catalog:
         keys: pa.Array | None,
         low: Floats,
         high: Floats,
-        options: Mapping[str, Bools],
+        options: Mapping[int, Bools],
         numbers: Mapping[str, Array],
     ) -> None:
-        """Note of queries what their kind is, their options, and their fingerprint."""
-        for name, chosen in options.items():
-            self.flags[slots[chosen]] |= OPTION_FLAGS[name]
+        """Note of queries what their kind is, their options by flag, and their fingerprint."""
+        for flag, chosen in options.items():
+            self.flags[slots[chosen]] |= flag
         self.kind[slots] = kind
         prints = np.empty(slots.size, np.uint64)
         data, starts = np.empty(0, np.uint8), np.zeros(slots.size + 1, np.int64)
@@ -203,13 +203,13 @@ class Catalog:
     def resume(self, slots: Int32s) -> Int32s:
         """Let paused queries emit again; return those that were paused."""
         resumed: Int32s = np.unique(slots[self.flags[slots] & PAUSED != 0])
-        self.flags[resumed] = (self.flags[resumed] & ~np.uint8(PAUSED)) | NEW | RESUMED
+        self.flags[resumed] = (self.flags[resumed] & ~np.uint16(PAUSED)) | NEW | RESUMED
         self.paused -= resumed.size
         return resumed
 
     def announced(self, slots: Int32s) -> None:
         """Note that the keys inside were reported."""
-        self.flags[slots] &= ~np.uint8(NEW | RESUMED)
+        self.flags[slots] &= ~np.uint16(NEW | RESUMED)
 
     def compact(self) -> Int32s:
         """Forget dropped queries for good; return the new slot of each old one.

@@ -15,7 +15,7 @@ import pyarrow as pa
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
 from everquery.core.jit import kernel, part
 from everquery.core.names import scramble
-from everquery.index.flags import SKIP_ENTER, SKIP_LEAVE
+from everquery.index.flags import Flags
 from everquery.state.pairs import (
     CANCELLED,
     FREE,
@@ -48,16 +48,17 @@ OTHER, ENTERS, LEAVES = range(3)
 class Spans(NamedTuple):
     """What queries ask for, by slot (see `everquery.state.rules`), and outcomes, by code."""
 
-    flags: Bytes
+    flags: Flags
     dwell: Array
     throttle: Array
     end: Array
     direction: Bytes
     throttled: Bytes
+    skip: Flags
 
 
-class Notices(NamedTuple):
-    """Notices, in or out, each with the event it is about.
+class Diverted(NamedTuple):
+    """Diverted, in or out, each with the event it is about.
 
     Attributes
     ----------
@@ -70,8 +71,8 @@ class Notices(NamedTuple):
     place : int64
         Which event of the timeline, `BEFORE_EVENTS`, or the number of events for the step's end.
     stage : uint8
-    total : int64
-        What the notice tells besides, or 0.
+    figures : int64, shape (columns, n)
+        What the notice tells besides: the columns of all kinds, of floats the bits.
     """
 
     slot: Int64s
@@ -82,12 +83,12 @@ class Notices(NamedTuple):
     values: Floats
     place: Int64s
     stage: Bytes
-    total: Int64s
+    figures: Int64s
 
-    def first(self, n: int) -> Notices:
+    def first(self, n: int) -> Diverted:
         """Return the first so many."""
         columns: Any = (column[..., :n] for column in self)
-        return Notices(*columns)
+        return Diverted(*columns)
 
 
 class Ranks(NamedTuple):
@@ -117,8 +118,8 @@ def later(time: Any, span: Any, never: Any) -> Any:  # noqa: ANN401 - numbers of
 
 @part
 def draft(
-    slot: int, key: int, code: int, time: Any, seq: int, values: Floats, column: int,  # noqa: ANN401
-    place: int, stage: int, total: int, line: Timeline, out: Notices, told: Ranks, n: int,
+    slot: int, key: int, code: int, time: Any, seq: int, values: Floats, figures: Int64s,  # noqa: ANN401
+    column: int, place: int, stage: int, line: Timeline, out: Diverted, told: Ranks, n: int,
 ) -> None:  # fmt: skip
     """Write a notice behind those that are told; it is told if their number grows.
 
@@ -131,9 +132,10 @@ def draft(
     out.seq[n] = seq
     out.place[n] = place
     out.stage[n] = stage
-    out.total[n] = total
     for a in range(values.shape[0]):
         out.values[a, n] = values[a, column]
+    for f in range(figures.shape[0]):
+        out.figures[f, n] = figures[f, column]
     told.held[n] = 0
     told.rank[n] = rank_of(line, place, stage, key)
     told.moment[n] = time if stage & 1 == 0 else 0  # at a deadline
@@ -141,15 +143,13 @@ def draft(
 
 @part
 def tell_or_hold(
-    entry: int, opened_at: int, spans: Spans, line: Timeline, entries: Entries, out: Notices,
+    entry: int, opened_at: int, spans: Spans, line: Timeline, entries: Entries, out: Diverted,
     counts: Int64s,
 ) -> None:  # fmt: skip
     """Tell the notice that is drafted, unless its query skips it or its window is open."""
     n = counts[TOLD]
     slot = out.slot[n]
-    direction = spans.direction[out.code[n]]
-    flags = spans.flags[slot]
-    if (direction == ENTERS and flags & SKIP_ENTER) or (direction == LEAVES and flags & SKIP_LEAVE):
+    if spans.flags[slot] & spans.skip[out.code[n]] != 0:
         return
     if slot >= spans.throttle.size or spans.throttle[slot] == 0:
         counts[TOLD] += 1
@@ -163,9 +163,10 @@ def tell_or_hold(
         entries.held[entry] += 1
         entries.last[entry] = out.code[n]
         entries.last_seq[entry] = out.seq[n]
-        entries.last_total[entry] = out.total[n]
         for a in range(out.values.shape[0]):
             entries.last_values[a, entry] = out.values[a, n]
+        for f in range(out.figures.shape[0]):
+            entries.last_figures[f, entry] = out.figures[f, n]
         counts[HELD_BACK] += 1
 
 
@@ -183,7 +184,7 @@ def set_soonest(entry: int, line: Timeline, entries: Entries) -> None:
 @part
 def catch_up(
     entry: int, place: int, stage: int, spans: Spans, line: Timeline, entries: Entries,
-    out: Notices, told: Ranks, counts: Int64s,
+    out: Diverted, told: Ranks, counts: Int64s,
 ) -> None:  # fmt: skip
     """Let everything happen that is due of an entry up to a place and stage."""
     key = entries.pair[entry] >> KEY_SHIFT
@@ -205,15 +206,16 @@ def catch_up(
         if not closing:
             draft(
                 slot, key, entries.crossing[entry], due, entries.crossing_seq[entry],
-                entries.crossing_values, entry, at, here, int(np.int64(0)), line, out, told, n,
+                entries.crossing_values, entries.crossing_figures, entry, at, here, line, out,
+                told, n,
             )  # fmt: skip
             entries.crossing[entry] = NOTHING
             tell_or_hold(entry, line.ranks[0] + at, spans, line, entries, out, counts)
         elif entries.held[entry] > 0:
             draft(
                 slot, key, int(np.int64(spans.throttled[entries.last[entry]])), due,
-                entries.last_seq[entry], entries.last_values, entry, at, here,
-                entries.last_total[entry], line, out, told, n,
+                entries.last_seq[entry], entries.last_values, entries.last_figures, entry, at,
+                here, line, out, told, n,
             )  # fmt: skip
             told.held[n] = entries.held[entry]
             counts[TOLD] += 1
@@ -227,7 +229,7 @@ def catch_up(
 
 @part
 def cross(
-    entry: int, i: int, crossed_at: int, spans: Spans, line: Timeline, notices: Notices,
+    entry: int, i: int, crossed_at: int, spans: Spans, line: Timeline, notices: Diverted,
     entries: Entries, counts: Int64s,
 ) -> None:  # fmt: skip
     """Let a crossing wait, or undo the one that waits."""
@@ -243,12 +245,14 @@ def cross(
     entries.crossed_at[entry] = crossed_at
     for a in range(notices.values.shape[0]):
         entries.crossing_values[a, entry] = notices.values[a, i]
+    for f in range(notices.figures.shape[0]):
+        entries.crossing_figures[f, entry] = notices.figures[f, i]
 
 
 @kernel
 def tidy(
-    line: Timeline, spans: Spans, notices: Notices, top: Array, entries: Entries, table: Int32s,
-    free: Int32s, counts: Int64s, out: Notices, told: Ranks,
+    line: Timeline, spans: Spans, notices: Diverted, top: Array, entries: Entries, table: Int32s,
+    free: Int32s, counts: Int64s, out: Diverted, told: Ranks,
 ) -> None:  # fmt: skip
     """Take notices, in order, through the state of their pairs; then what the step's end makes due.
 
@@ -265,7 +269,7 @@ def tidy(
     counts[TOLD] = 0
     size = notices.slot.size
     i = int(counts[TOLD])
-    # Notices first, then entries; in one loop, so that what both do is compiled once.
+    # Diverted first, then entries; in one loop, so that what both do is compiled once.
     while i < size + counts[USED]:
         place = int(line.time.size)
         stage = int(np.int64(EVENT))  # a variable: for a literal, callees are compiled anew
@@ -305,8 +309,8 @@ def tidy(
             else:
                 key, code = int(np.int64(notices.key[i])), int(np.int64(notices.code[i]))
                 draft(
-                    slot, key, code, notices.time[i], notices.seq[i], notices.values, i, place,
-                    stage, notices.total[i], line, out, told, counts[TOLD],
+                    slot, key, code, notices.time[i], notices.seq[i], notices.values,
+                    notices.figures, i, place, stage, line, out, told, counts[TOLD],
                 )  # fmt: skip
                 tell_or_hold(entry, since, spans, line, entries, out, counts)
             if entry >= 0:
@@ -328,9 +332,9 @@ def salt_of_times(times: Uint64s, held: Int64s, out: Uint64s) -> None:
 class Hygiene:
     """The rules of a shard's queries, and what waits because of them."""
 
-    def __init__(self, attributes: int) -> None:
+    def __init__(self, attributes: int, figures: int) -> None:
         self.rules = Rules()
-        self.pairs = PairTable(attributes)
+        self.pairs = PairTable(attributes, figures)
         self.steps_before = 0  # events of all steps
 
     @property
@@ -374,17 +378,18 @@ class Hygiene:
     def run(
         self,
         line: Timeline,
-        notices: Notices,
-        flags: Bytes,
-        outcomes: tuple[Bytes, Bytes],
+        notices: Diverted,
+        flags: Flags,
+        outcomes: tuple[Bytes, Bytes, Flags],
         top: float,
-    ) -> tuple[Notices, Ranks]:
+    ) -> tuple[Diverted, Ranks]:
         """Take a step's notices through the rules; return what is told, in no order."""
         pairs, rules = self.pairs, self.rules
         pairs.make_room(notices.slot.size)
         dtype = line.time.dtype
         due = np.count_nonzero(pairs.entries.soonest[: pairs.counts[USED]] <= top)
-        out, told = _room_for(notices.slot.size + 2 * int(due) + 1, len(notices.values), dtype)
+        room = notices.slot.size + 2 * int(due) + 1
+        out, told = _room_for(room, len(notices.values), len(notices.figures), dtype)
         if notices.slot.size or due:
             spans = Spans(flags, rules.dwell, rules.throttle, rules.end, *outcomes)
             highest = np.full(1, top, dtype)
@@ -403,9 +408,9 @@ class Hygiene:
         return self.rules.nbytes() + self.pairs.nbytes()
 
 
-def _room_for(n: int, attributes: int, dtype: Any) -> tuple[Notices, Ranks]:  # noqa: ANN401
+def _room_for(n: int, attributes: int, figures: int, dtype: Any) -> tuple[Diverted, Ranks]:  # noqa: ANN401
     return (
-        Notices(
+        Diverted(
             np.empty(n, np.int64),
             np.empty(n, np.int32),
             np.empty(n, np.uint8),
@@ -414,7 +419,7 @@ def _room_for(n: int, attributes: int, dtype: Any) -> tuple[Notices, Ranks]:  # 
             np.empty((attributes, n)),
             np.empty(n, np.int64),
             np.empty(n, np.uint8),
-            np.empty(n, np.int64),
+            np.empty((figures, n), np.int64),
         ),
         Ranks(np.empty(n, np.int64), np.empty(n, dtype), np.empty(n, np.int64)),
     )

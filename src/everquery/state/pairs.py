@@ -34,11 +34,11 @@ class Entries(NamedTuple):
         The earlier of both deadlines; the end of time where there is none.
     crossing : int64, shape (room,)
         The code of the crossing that has not stayed long enough yet, or `NOTHING`; with its
-        deadline, `seq` and values.
+        deadline, `seq`, values and figures.
     open : uint8, shape (room,)
         1 while a window is open; with its end, and how many notices it holds back.
     last : int64, shape (room,)
-        The code of the last notice that is held back; with its `seq`, values and total.
+        The code of the last notice that is held back; with its `seq`, values and figures.
     crossed_at, opened_at : int64, shape (room,)
         From which event on the deadline may be reached, counted over all batches.
     """
@@ -49,6 +49,7 @@ class Entries(NamedTuple):
     deadline: Array
     crossing_seq: Int64s
     crossing_values: Floats
+    crossing_figures: Int64s
     crossed_at: Int64s
     open: Bytes
     closes: Array
@@ -56,16 +57,17 @@ class Entries(NamedTuple):
     last: Int64s
     last_seq: Int64s
     last_values: Floats
+    last_figures: Int64s
     opened_at: Int64s
-    last_total: Int64s
 
 
 TIMES = ("soonest", "deadline", "closes")
 VALUES = ("crossing_values", "last_values")
+FIGURES = ("crossing_figures", "last_figures")
 PLACES = ("crossed_at", "opened_at")
-_OF_CROSSING = ("deadline", "crossing_seq", "crossing_values")
+_OF_CROSSING = ("deadline", "crossing_seq", "crossing_values", "crossing_figures")
 _OF_WINDOW = ("closes", "held")
-_OF_LAST = ("last", "last_seq", "last_values", "last_total")
+_OF_LAST = ("last", "last_seq", "last_values", "last_figures")
 
 
 def end_of_time(dtype: Any) -> Any:  # noqa: ANN401 - a NumPy type, and a number of it
@@ -156,11 +158,11 @@ class PairTable:
         crossings undone so far.
     """
 
-    def __init__(self, attributes: int) -> None:
+    def __init__(self, attributes: int, figures: int) -> None:
         self.counts: Int64s = np.zeros(5, np.int64)
         self.table: Int32s = np.full(64, FREE, np.int32)
         self.free: Int32s = np.zeros(0, np.int32)
-        self.entries = _no_entries(attributes, np.int64)
+        self.entries = _no_entries(attributes, figures, np.int64)
 
     def __len__(self) -> int:
         return int(self.counts[USED] - self.counts[FREED])
@@ -173,7 +175,8 @@ class PairTable:
 
     def set_time_type(self, dtype: Any) -> None:  # noqa: ANN401 - a NumPy type
         """Fix the type of times; nothing waits yet."""
-        self.entries = _no_entries(len(self.entries.last_values), dtype)
+        rows = len(self.entries.last_values), len(self.entries.last_figures)
+        self.entries = _no_entries(*rows, dtype)
 
     def make_room(self, more: int) -> None:
         """Make room for so many pairs more."""
@@ -245,11 +248,13 @@ class PairTable:
         return total_bytes(*self.entries, self.table, self.free)
 
 
-def _no_entries(attributes: int, dtype: Any) -> Entries:  # noqa: ANN401 - a NumPy type
+def _no_entries(attributes: int, figures: int, dtype: Any) -> Entries:  # noqa: ANN401 - a NumPy type
     columns: dict[str, Array] = {}
     for name in Entries._fields:
         if name in VALUES:
             columns[name] = np.zeros((attributes, 0))
+        elif name in FIGURES:
+            columns[name] = np.zeros((figures, 0), np.int64)
         else:
             kind = dtype if name in TIMES else np.uint8 if name == "open" else np.int64
             columns[name] = np.zeros(0, kind)

@@ -1,53 +1,22 @@
 """The brute-force answer of every kind: one event, one query at a time, nothing clever.
 
-These follow the rules of the documentation word by word, and share no code with the engine beyond
-the specs. They are the oracle of the conformance suite, and users can test their own set-ups
-against them.
+Order, time, grace, expiry and the rules of notices are here; what an event means for a query is
+asked of the twin of its kind. They are the oracle of the conformance suite, and users can test
+their own set-ups against them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from everquery.queries import Border, Interval, Quantile, Query, Range, Threshold
+from everquery.kinds import KINDS
+from everquery.kinds.twin import Seen, Twin
+from everquery.queries import Query
 from everquery.stream import Stream
-from everquery.testing.exact_ranks import (
-    COARSEST,
-    COARSEST_WINDOW,
-    FINEST,
-    Answer,
-    Feed,
-    FeedName,
-    allowed_ranks,
-    feed_of,
-    ranks_of,
-)
-
-Event = Mapping[str, Any]
-
-
-@dataclass(frozen=True, order=True)
-class Notice:
-    """What a notice says, without its id.
-
-    Two notices are equal if all of it is; the order within one event is that of registration.
-    """
-
-    query_id: str
-    event: str
-    key: Any
-    seq: int
-    reason: str | None
-    time: Any
-    values: tuple[float | None, ...]
-    held_back: int | None = None
-    total: int | None = None
-    rounds: int | None = None
-    answer: Answer | None = None
+from everquery.testing.notice import Event, Notice, unsound
 
 
 @dataclass
@@ -71,13 +40,12 @@ class _Window:
 @dataclass
 class _Standing:
     query: Query
+    twin: Twin
     paused: bool = False
     announce: str | None = "registered"
     end: Any = None
     pending: dict[Any, tuple[Any, Notice]] = field(default_factory=dict)
     windows: dict[Any, _Window] = field(default_factory=dict)
-    weight_seen: int = 0
-    told: dict[Any, float] = field(default_factory=dict)
 
     def sees(self, moment: Any) -> bool:  # noqa: ANN401 - a number, or None without time
         """Tell whether the query still lives then."""
@@ -102,21 +70,25 @@ class BruteForce:
     _newest: Any = None
     _time_began: bool = False
     _held: list[Event] = field(default_factory=list)
-    _feeds: dict[FeedName, Feed] = field(default_factory=dict)
+    _twins: dict[str, Twin] = field(default_factory=dict)
     _begun: bool = False
 
     # -- changes ------------------------------------------------------------------------------
 
     def register(self, query: Query) -> None:
         """Register a query."""
-        standing = self._queries[query.id] = _Standing(query)
+        if query.kind not in self._twins:
+            self._twins[query.kind] = KINDS[query.kind].twin(self.stream)
+        twin = self._twins[query.kind]
+        twin.begin(query)
+        standing = self._queries[query.id] = _Standing(query, twin)
         if query.ttl is not None and self._newest is not None:
             standing.end = self._newest + query.ttl
 
     def deregister(self, query_id: str) -> None:
         """End a query."""
-        del self._queries[query_id]
-        self._forget_feeds()
+        standing = self._queries.pop(query_id)
+        standing.twin.end(standing.query)
 
     def pause(self, query_id: str) -> None:
         """Let a query emit nothing; what waits of it is forgotten."""
@@ -136,6 +108,11 @@ class BruteForce:
     def is_live(self, query_id: str) -> bool:
         """Tell whether a query lives."""
         return query_id in self._queries
+
+    def ask(self, question: str, query_id: str) -> Any:  # noqa: ANN401 - as the kind answers
+        """Return what a live query is answered to a question of its kind, such as ``progress``."""
+        standing = self._queries[query_id]
+        return getattr(standing.twin, question)(standing.query)
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -194,16 +171,11 @@ class BruteForce:
         for key, series in self._series.items():
             for standing in self._queries.values():
                 query = standing.query
-                if (
-                    standing.announce
-                    and not standing.paused
-                    and isinstance(query, Border)
-                    and not query.silent
-                    and series.in_sight
-                    and self._inside(query, key, series.values)
-                    and standing.sees(series.time)
-                ):
-                    notice = self._notice(query, "enter", key, series, standing.announce)
+                if not standing.announce or standing.paused or not series.in_sight:
+                    continue
+                event = standing.twin.announce(query, key, series.values)
+                if event is not None and standing.sees(series.time):
+                    notice = self._notice(query, event, key, series, standing.announce)
                     yield from self._happen(standing, notice)
         for standing in self._queries.values():
             standing.announce = None
@@ -240,8 +212,7 @@ class BruteForce:
                 last_of[None if self.stream.key is None else event[self.stream.key]] = place
         last_of_all = max(last_of.values(), default=-1)
         for place, event in enumerate(events):
-            ends = {True: place in last_of.values(), False: place == last_of_all}
-            yield from self._accept(event, ends)
+            yield from self._accept(event, place in last_of.values(), place == last_of_all)
 
     def _in_time(self, events: list[Event]) -> list[bool]:
         """Tell which events are not late."""
@@ -257,8 +228,8 @@ class BruteForce:
                 newest[key] = time
         return kept
 
-    def _accept(self, event: Event, ends: dict[bool, bool]) -> Iterator[Notice]:
-        """Accept an event; `ends` says if it is its key's last of the step, and the last of all."""
+    def _accept(self, event: Event, last_of_key: bool, last_of_all: bool) -> Iterator[Notice]:
+        """Accept an event, perhaps its key's last of the step, or the last of all."""
         key = None if self.stream.key is None else event[self.stream.key]
         time = None if self.stream.time is None else event[self.stream.time]
         series = self._series.setdefault(key, _Series())
@@ -271,98 +242,19 @@ class BruteForce:
         before = series.values if series.in_sight else None
         series.seq, series.time, series.values, series.in_sight = series.seq + 1, time, values, True
         weight = 1 if self.stream.weight is None else int(event[self.stream.weight])
-        self._take_in(key, values)
+        seen = Seen(key, values, before, weight, last_of_key, last_of_all)
+        for twin in self._twins.values():
+            twin.take_in(seen)
         for standing in list(self._queries.values()):
             if not standing.paused and standing.sees(time):
-                yield from self._answer(standing, key, series, before, weight)
-                query = standing.query
-                if isinstance(query, Quantile) and ends[feed_of(query).keyed]:
-                    yield from self._rank(standing, query, key, series)
+                yield from self._answer(standing, seen, series)
 
-    def _take_in(self, key: object, values: tuple[float, ...]) -> None:
-        """Take a row into the lanes that a query wants."""
-        asked = [each.query for each in self._queries.values() if isinstance(each.query, Quantile)]
-        for query in asked:
-            self._feeds.setdefault(feed_of(query), Feed())
-        for name, feed in self._feeds.items():
-            here = [query for query in asked if feed_of(query) == name]
-            if feed.finest is None:
-                coarsest = COARSEST if name.last is None else COARSEST_WINDOW
-                feed.finest = max(FINEST, min([coarsest, *(query.epsilon for query in here)]))
-            if not name.keyed or any(query.by_key or query.key == key for query in here):
-                lane = feed.lanes.setdefault(key if name.keyed else None, [])
-                lane.append(values[self.stream.attributes.index(name.attribute)])
-
-    def _forget_feeds(self) -> None:
-        """Forget lanes and feeds that no query wants any more."""
-        asked = [each.query for each in self._queries.values() if isinstance(each.query, Quantile)]
-        for name in list(self._feeds):
-            here = [query for query in asked if feed_of(query) == name]
-            if not here:
-                del self._feeds[name]
-            elif name.keyed and not any(query.by_key for query in here):
-                lanes = self._feeds[name].lanes
-                for key in lanes.keys() - {query.key for query in here}:
-                    del lanes[key]
-
-    def _rank(
-        self, standing: _Standing, query: Quantile, key: object, series: _Series
-    ) -> Iterator[Notice]:
-        """Answer a quantile query after the last row of its lane, if what it was told won't do."""
-        name = feed_of(query)
-        lane = key if name.keyed else None
-        if query.key is not None and query.key != key:
-            return
-        feed = self._feeds[name]
-        rows = sorted(feed.lanes[lane][-(query.last or len(feed.lanes[lane])) :])
-        epsilon = max(query.epsilon, feed.finest or 0.0)
-        assert isinstance(query.phi, float)
-        ranks, best = allowed_ranks(query.phi, epsilon, len(rows))
-        if lane in standing.told and not ranks.isdisjoint(ranks_of(standing.told[lane], rows)):
-            return
-        value = standing.told[lane] = rows[best - 1]
-        notice = self._notice(query, "change", key, series, None)
-        answer = value, best, best, len(rows), epsilon
-        yield from self._happen(standing, replace(notice, answer=answer))
-
-    def _answer(
-        self,
-        standing: _Standing,
-        key: object,
-        series: _Series,
-        before: tuple[float, ...] | None,
-        weight: int,
-    ) -> Iterator[Notice]:
-        query = standing.query
-        inside = self._inside(query, key, series.values)
-        if isinstance(query, Range):
-            if inside:
-                notice = self._notice(query, "match", key, series, None)
-                yield from self._happen(standing, notice)
-        elif isinstance(query, Border):
-            was_inside = before is not None and self._inside(query, key, before)
-            if inside != was_inside:
-                event = "enter" if inside else "leave"
-                notice = self._notice(query, event, key, series, None)
-                yield from self._happen(standing, notice)
-        elif isinstance(query, Threshold) and inside:
-            standing.weight_seen += 1 if query.count else weight
-            if standing.weight_seen >= query.total:
-                yield from self._fire(standing, query, key, series)
-
-    def _fire(
-        self, standing: _Standing, query: Threshold, key: object, series: _Series
-    ) -> Iterator[Notice]:
-        seen, standing.weight_seen = standing.weight_seen, 0
-        notice = self._notice(query, "fire", key, series, None)
-        notice = replace(notice, total=seen, rounds=seen // query.total)
-        yield from self._happen(standing, notice)
-        if not query.repeat:
-            del self._queries[query.id]  # a threshold: no lane ends with it
-
-    def progress(self, query_id: str) -> int:
-        """Return how much weight a threshold query has seen."""
-        return self._queries[query_id].weight_seen
+    def _answer(self, standing: _Standing, seen: Seen, series: _Series) -> Iterator[Notice]:
+        for told in list(standing.twin.answer(standing.query, seen)):
+            notice = self._notice(standing.query, told.event, seen.key, series, None)
+            yield from self._happen(standing, replace(notice, further=told.further))
+            if told.ends:
+                self.deregister(standing.query.id)
 
     def _end_of_step(
         self,
@@ -428,7 +320,7 @@ class BruteForce:
     def _happen(self, standing: _Standing, notice: Notice) -> Iterator[Notice]:
         """Let a crossing dwell, if its query asks for that."""
         query = standing.query
-        dwell = query.dwell if isinstance(query, Border) else None
+        dwell = getattr(query, "dwell", None)
         if dwell is None:
             yield from self._tell(standing, notice)
         elif notice.key in standing.pending:
@@ -444,7 +336,7 @@ class BruteForce:
     def _tell(self, standing: _Standing, notice: Notice) -> Iterator[Notice]:
         """Tell a notice that counts, or hold it back."""
         query = standing.query
-        if isinstance(query, Border) and notice.event not in query.emit:
+        if not standing.twin.tells(query, notice.event):
             return
         if notice.key in standing.windows:
             standing.windows[notice.key].held.append(notice)
@@ -468,8 +360,7 @@ class BruteForce:
         return [self._end(standing, key)]
 
     def _end(self, standing: _Standing, key: object) -> Notice:
-        del self._queries[standing.query.id]
-        self._forget_feeds()
+        self.deregister(standing.query.id)
         nothing = (None,) * len(self.stream.attributes)
         return Notice(standing.query.id, "end", key, -1, "ttl", standing.end, nothing)
 
@@ -477,56 +368,15 @@ class BruteForce:
         series.in_sight = False
         ended = _Series(series.seq, when, series.values)
         for standing in self._queries.values():
-            query = standing.query
-            inside = self._inside(query, key, series.values)
-            telling = isinstance(query, Border) and not standing.paused and standing.sees(when)
-            if telling and inside:
-                yield from self._happen(
-                    standing, self._notice(query, "leave", key, ended, "expired")
-                )
-
-    def _inside(self, query: Query, key: object, values: tuple[float, ...]) -> bool:
-        if query.key is not None and query.key != key:
-            return False
-        point = dict(zip(self.stream.attributes, values, strict=True))
-        return all(is_within(interval, point[name]) for name, interval in query.box.items())
+            if standing.paused or not standing.sees(when):
+                continue
+            event = standing.twin.expire(standing.query, key, series.values)
+            if event is not None:
+                notice = self._notice(standing.query, event, key, ended, "expired")
+                yield from self._happen(standing, notice)
 
     @staticmethod
     def _notice(
         query: Query, event: str, key: object, series: _Series, reason: str | None
     ) -> Notice:
         return Notice(query.id, event, key, series.seq - 1, reason, series.time, series.values)
-
-
-def is_within(interval: Interval, value: float) -> bool:
-    """Tell whether a value is in an interval, by its ends as they were written."""
-    above = interval.lo is None or (
-        value >= interval.lo if interval.closed in ("left", "both") else value > interval.lo
-    )
-    below = interval.hi is None or (
-        value <= interval.hi if interval.closed in ("right", "both") else value < interval.hi
-    )
-    return above and below
-
-
-def unsound(event: Event, stream: Stream) -> str | None:
-    """Return why an event is refused whatever came before it, or None."""
-    if stream.key is not None and event[stream.key] is None:
-        return "null_key"
-    if stream.time is not None and event[stream.time] is None:
-        return "null_time"
-    for name in stream.attributes:
-        value = event[name]
-        if value is None:
-            return "null_attribute"
-        if isinstance(value, float) and math.isnan(value):
-            return "nan_attribute"
-        if float(value) != value:
-            return "inexact_attribute"
-    if stream.weight is not None:
-        weight = event[stream.weight]
-        if weight is None:
-            return "null_weight"
-        if weight < 1 or weight != int(weight):
-            return "bad_weight"
-    return None

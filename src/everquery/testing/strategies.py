@@ -13,15 +13,22 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from everquery.errors import InvalidQueryError
-from everquery.queries import Border, Interval, Quantile, Query, Range, Threshold
-from everquery.queries.interval import Closed
+from everquery.kinds import KINDS
+from everquery.kinds.drawing import KEYS, VALUES, intervals
+from everquery.queries import Query
 from everquery.stream import Stream
 
-KEYS = ("a", "b", "c")
-PHIS = (0.01, 0.1, 0.25, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
-EPSILONS = (0.00001, 0.01, 0.1, 0.15, 0.25, 0.4, 0.9)
-VALUES = (-math.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 2.5, 3.0, 1e308, math.inf)
+__all__ = [
+    "KEYS",
+    "VALUES",
+    "History",
+    "as_batch",
+    "events",
+    "histories",
+    "intervals",
+    "queries",
+    "streams",
+]
 
 
 def streams() -> st.SearchStrategy[Stream]:
@@ -46,67 +53,9 @@ def streams() -> st.SearchStrategy[Stream]:
     )
 
 
-@st.composite
-def intervals(draw: st.DrawFn) -> Interval:
-    """Return intervals of any closedness over the lattice, also without ends."""
-    ends = st.none() | st.sampled_from(VALUES)
-    closed: Closed = draw(st.sampled_from(["left", "right", "both", "neither"]))
-    low, high = draw(ends), draw(ends)
-    if low is not None and high is not None and low > high:
-        low, high = high, low
-    try:
-        return Interval(low, high, closed)
-    except InvalidQueryError:  # empty
-        return Interval(low, low, "both")
-
-
 def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrategy[Query]:
     """Return queries of a kind that fit a stream."""
-    box = st.dictionaries(st.sampled_from(list(stream.attributes)), intervals())
-    key = st.none() | st.sampled_from(KEYS) if stream.key else st.none()
-    spans: dict[str, st.SearchStrategy[int | None]] = {}
-    if stream.time:
-        spans = {name: st.one_of(st.none(), st.integers(1, 6)) for name in kind.spans}
-        spans["ttl"] = st.one_of(st.none(), st.integers(1, 20))
-    if kind is Border:
-        emit = st.sampled_from([("enter", "leave"), ("enter", "leave"), ("enter",), ("leave",)])
-        silent = st.booleans()
-        return st.builds(Border, st.just(query_id), box, key=key, silent=silent, emit=emit, **spans)
-    if kind is Range:
-        return st.builds(Range, st.just(query_id), box, key=key, **spans)
-    if kind is Threshold:
-        return st.builds(
-            Threshold, st.just(query_id), box, key=key, total=st.integers(1, 12),
-            repeat=st.booleans(), count=st.booleans(), **spans,
-        )  # fmt: skip
-    if kind is Quantile:
-        return _quantiles(query_id, stream, key, spans)
-    raise NotImplementedError(f"say here how to draw a {kind.__name__}")
-
-
-@st.composite
-def _quantiles(
-    draw: st.DrawFn,
-    query_id: str,
-    stream: Stream,
-    keys: st.SearchStrategy[str | None],
-    spans: dict[str, st.SearchStrategy[int | None]],
-) -> Quantile:
-    key = draw(keys)
-    epsilon = draw(st.sampled_from(EPSILONS))
-    shortest = math.ceil(1 / epsilon)
-    last = draw(st.none() | st.integers(shortest, shortest + 12)) if shortest < 1_000 else None
-    drawn: dict[str, Any] = {name: draw(span) for name, span in spans.items()}
-    return Quantile(
-        query_id,
-        draw(st.sampled_from(list(stream.attributes))),
-        phi=draw(st.sampled_from(PHIS)),
-        epsilon=epsilon,
-        key=key,
-        last=last,
-        by_key=stream.key is not None and key is None and draw(st.booleans()),
-        **drawn,
-    )
+    return KINDS[kind.kind].strategy(query_id, stream)
 
 
 def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[dict[str, Any]]]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from everquery.cli import qq_picture
-from everquery.cli.qq import spaced
+from everquery.kinds.quantile.qq import spaced
 
 TOOL = Path(__file__).parents[3] / "tools" / "qq_plot.py"
 EPSILON = 0.001

@@ -6,7 +6,8 @@ import pytest
 import typer
 
 import everquery as eq
-from everquery.cli.query import _shown_quantile, check_fields, chosen_attribute
+from everquery.cli.kind_options import check_fields, chosen_attribute
+from everquery.kinds.quantile.questions import shown_quantile
 
 RANKS = [["--phi", 0.5], ["--epsilon", 0.1], ["--last", 5], ["--by-key"], ["--attribute", "price"]]
 
@@ -66,7 +67,7 @@ def test_the_only_attribute_need_not_be_said():
 )
 def test_how_a_listing_shows_them(fields, shown):
     record = {"attribute": "price", "phi": 0.99, "epsilon": 0.005, "last": None, "by_key": False}
-    assert _shown_quantile(record | fields) == shown
+    assert shown_quantile(record | fields) == shown
 
 
 def add(shell, name, *options, **how):

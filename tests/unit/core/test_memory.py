@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery.shard import shard
+from everquery.shard import upkeep
 from everquery.testing import notices_of
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
@@ -13,8 +13,8 @@ STREAM = eq.Stream("s", key="k", attributes=["x"])
 
 @pytest.fixture
 def _small(monkeypatch):
-    monkeypatch.setattr(shard, "SWEEP", 10)
-    monkeypatch.setattr(shard, "COMPACT", 40)
+    monkeypatch.setattr(upkeep, "SWEEP", 10)
+    monkeypatch.setattr(upkeep, "COMPACT", 40)
 
 
 def wave(number, size=50):
@@ -30,7 +30,7 @@ def wave(number, size=50):
 
 def run(kind, monkeypatch, *, compacting):
     if not compacting:
-        monkeypatch.setattr(shard, "COMPACT", 10**9)
+        monkeypatch.setattr(upkeep, "COMPACT", 10**9)
     engine = eq.Engine(STREAM)
     engine.register(eq.Border("stays", {"x": (1, 3)}))
     rng = np.random.default_rng(1)

@@ -11,7 +11,7 @@ import pytest
 import everquery as eq
 from everquery.engine import calls
 from everquery.errors import TornEngineError
-from everquery.shard import shard
+from everquery.shard import query_set, shard, step
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 
@@ -61,13 +61,13 @@ def test_ctrl_c_comes_by_itself_if_there_is_no_next_call_13(engine, struck):
 
 def test_ctrl_c_while_queries_are_registered_13(engine, monkeypatch):
     table = pa.table({"id": ["r", "s"], "x_lo": [0.0, 1.0]})
-    number = shard.Shard._number
+    number = query_set.QuerySet._number
 
     def strike(self, blocks):
         signal.raise_signal(signal.SIGINT)
         return number(self, blocks)
 
-    monkeypatch.setattr(shard.Shard, "_number", strike)
+    monkeypatch.setattr(query_set.QuerySet, "_number", strike)
     assert engine.register_table(table, kind="range").registered == 2
     with pytest.raises(KeyboardInterrupt):
         time.sleep(100 * calls.LATER_SECONDS)
@@ -75,9 +75,11 @@ def test_ctrl_c_while_queries_are_registered_13(engine, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize("where", ["write_notices", "in_order"])
+@pytest.mark.parametrize(
+    ("module", "where"), [(shard, "write_notices"), (step, "in_order")], ids=["writing", "order"]
+)
 def test_a_step_that_fails_half_way_is_told_by_every_later_call_13(
-    engine, monkeypatch, where, error
+    engine, monkeypatch, module, where, error
 ):
     snapshot = engine.snapshot()
 
@@ -85,7 +87,7 @@ def test_a_step_that_fails_half_way_is_told_by_every_later_call_13(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(shard, where, fail)
+        patch.setattr(module, where, fail)
         with pytest.raises(error):
             engine.process(batch(5.0))
     for call in (

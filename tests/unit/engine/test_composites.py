@@ -78,7 +78,7 @@ def test_only_numbers_make_parts(engine):
 
 
 def test_nobody_looks_for_parts_of_what_is_live(engine, monkeypatch):
-    monkeypatch.setattr(composites, "_quantile_ids", None)
+    monkeypatch.setattr(composites, "_ids_of_kind", None)
     engine.pause("band")
     engine.resume(["band", *PARTS])
     engine.deregister("slow[0.5]")

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery.shard import shard
+from everquery.shard import upkeep
 
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x"])
 BOX = {"x": (0, 10)}
@@ -44,7 +44,7 @@ def test_the_default_is_for_owners_without_one():
 
 
 def test_ends_of_all_sorts_make_room(monkeypatch):
-    monkeypatch.setattr(shard, "COMPACT", 3)
+    monkeypatch.setattr(upkeep, "COMPACT", 3)
     engine = new_engine(ann=2)
     batch = pa.table({"k": ["a"], "t": [0], "x": [5.0]})
     engine.register([query("a", ttl=5), query("b")])

@@ -71,7 +71,7 @@ def test_search_equals_brute_force(keys, attributes, n, width):
     points[:, :3] = np.inf
     points[:, 3:6] = -np.inf
     at = rng.integers(0, 9, 300)
-    flags = np.full(n, LIVE, np.uint8)
+    flags = np.full(n, LIVE, np.uint16)
     flags[::5] = 0
     flags[1::5] |= PAUSED
     segment = BoxSegment.build(rows)
@@ -84,7 +84,7 @@ def test_any_length_of_the_largest_interval_gives_the_same_matches(levels):
     rng = np.random.default_rng(3)
     rows = boxes(rng, 300, 1, None, 0.5)
     points = rng.uniform(0, 1, (1, 200))
-    flags = np.full(300, LIVE, np.uint8)
+    flags = np.full(300, LIVE, np.uint16)
     at = np.zeros(200, np.int64)
     segment = CeiSegment.build(rows, levels=levels)
     found = search([segment], step_of(points, at, flags, all_live=True))
@@ -103,7 +103,7 @@ def test_skewed_ends_and_extreme_spans_are_ranked_exactly():
     )
     points = np.concatenate([ends, np.nextafter(ends, np.inf), np.nextafter(ends, -np.inf)])[None]
     at = np.zeros(points.size, np.int64)
-    flags = np.full(n, LIVE, np.uint8)
+    flags = np.full(n, LIVE, np.uint16)
     assert search(BoxSegment.build(rows).parts, step_of(points, at, flags)) == brute(
         rows, points, at, flags
     )

@@ -28,7 +28,7 @@ def slots_of(layers):
 
 def test_small_segments_are_merged_at_once():
     layers = Layers(RegionSegments.build)
-    flags = np.ones(100, np.uint8)
+    flags = np.ones(100, np.uint16)
     for slot in range(16):
         layers.add(rows(slot, 1), flags)
     assert [len(part) for part in layers] == [16]
@@ -36,7 +36,7 @@ def test_small_segments_are_merged_at_once():
 
 def test_large_merges_are_handed_out_one_at_a_time():
     layers = Layers(RegionSegments.build)
-    flags = np.ones(100, np.uint8)
+    flags = np.ones(100, np.uint16)
     layers.add(rows(0, 40), flags)
     layers.add(rows(40, 20), flags)
     merge = layers.due_merge(flags)
@@ -49,7 +49,7 @@ def test_large_merges_are_handed_out_one_at_a_time():
 
 def test_rows_added_and_dropped_while_a_merge_runs_are_kept_right():
     layers = Layers(RegionSegments.build)
-    flags = np.ones(100, np.uint8)
+    flags = np.ones(100, np.uint16)
     layers.add(rows(0, 40), flags)
     layers.add(rows(40, 20), flags)
     flags[3] = 0
@@ -65,7 +65,7 @@ def test_rows_added_and_dropped_while_a_merge_runs_are_kept_right():
 
 def test_a_merge_of_dropped_rows_leaves_nothing():
     layers = Layers(RegionSegments.build)
-    flags = np.ones(100, np.uint8)
+    flags = np.ones(100, np.uint16)
     layers.add(rows(0, 40), flags)
     layers.add(rows(40, 40), flags)
     flags[:] = 0
@@ -77,7 +77,7 @@ def test_a_merge_of_dropped_rows_leaves_nothing():
 
 def test_shapes_are_kept_apart():
     layers = Layers(RegionSegments.build)
-    flags = np.ones(100, np.uint8)
+    flags = np.ones(100, np.uint16)
     layers.add(rows(0, 2), flags)
     layers.add(rows(2, 2, Shape((1,), False)), flags)
     assert [len(part) for part in layers] == [2, 2]
@@ -85,7 +85,7 @@ def test_shapes_are_kept_apart():
 
 def test_find_returns_the_rows_of_slots():
     layers = Layers(RegionSegments.build)
-    flags = np.ones(100, np.uint8)
+    flags = np.ones(100, np.uint16)
     layers.add(rows(0, 20), flags)
     layers.add(rows(20, 2), flags)
     found = [int(slot) for part in layers.find(np.array([3, 21], np.int32)) for slot in part.slot]
@@ -97,7 +97,7 @@ def test_find_returns_the_rows_of_slots():
 def test_random_histories_of_merges(seed):
     rng = np.random.default_rng(seed)
     layers = Layers(RegionSegments.build)
-    flags = np.zeros(2_000, np.uint8)
+    flags = np.zeros(2_000, np.uint16)
     count, running = 0, None
     for _ in range(200):
         size = int(rng.integers(1, 12))

@@ -8,8 +8,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from everquery import Border, Box, Interval, Range
 from everquery.errors import EverqueryError, UnknownStreamError
-from everquery.queries import Border, Box, Interval, Range
 from everquery.queries.sql import (
     AlterQuery,
     CreateQuery,

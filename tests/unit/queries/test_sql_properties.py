@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlglot.tokens import Tokenizer, TokenType
 
+from everquery import Border, Interval, Quantile, Range
 from everquery.errors import UnknownStreamError
-from everquery.queries import Border, Interval, Quantile, Range
-from everquery.queries.quantile import LONGEST_WINDOW
+from everquery.kinds.quantile.spec import LONGEST_WINDOW
 from everquery.queries.spec import LONGEST_TIMEDELTA
 from everquery.queries.sql import (
     CreateQuery,

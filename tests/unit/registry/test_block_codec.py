@@ -43,7 +43,7 @@ def columns(kind="border", **more):
 
 
 def read(*tables):
-    return unpack_blocks(pack_tables(list(tables)), STREAM, SPECS)
+    return unpack_blocks(pack_tables(list(tables)), STREAM)
 
 
 def with_column(table, name, values, kind=None):
@@ -160,10 +160,10 @@ def test_keys_of_two_types_in_one_row():
 @pytest.mark.parametrize("stream", [eq.Stream("t", attributes=["price"])])
 def test_queries_of_another_stream(stream):
     with pytest.raises(RegistryError, match="it has a key, and the stream has none"):
-        unpack_blocks(pack_tables([columns()]), stream, SPECS)
+        unpack_blocks(pack_tables([columns()]), stream)
     timed = columns(ttl=[1, 2, 3]).drop_columns(["key"])
     with pytest.raises(RegistryError, match="ttl needs a stream with a time column"):
-        unpack_blocks(pack_tables([timed]), stream, SPECS)
+        unpack_blocks(pack_tables([timed]), stream)
 
 
 class TestSizes:
@@ -176,17 +176,17 @@ class TestSizes:
         head, packed, _ = struct.unpack_from("<IQQ", self.PACKED)
         payload = struct.pack("<IQQ", head, packed, size) + self.PACKED[20:]
         with pytest.raises(RegistryError, match=r"bytes can't hold [\d,]+ bytes of columns"):
-            unpack_blocks(payload, STREAM, SPECS)
+            unpack_blocks(payload, STREAM)
 
     @pytest.mark.parametrize("count", [0, 2, 2**31, 2**32 - 1])
     def test_parts_that_are_not_there(self, count):
         with pytest.raises(RegistryError, match="its columns can't be read"):
-            unpack_blocks(struct.pack("<I", count) + self.PACKED[4:], STREAM, SPECS)
+            unpack_blocks(struct.pack("<I", count) + self.PACKED[4:], STREAM)
 
     def test_a_cut(self):
         for size in range(len(self.PACKED)):
             with pytest.raises(RegistryError, match="its columns can't be read"):
-                unpack_blocks(self.PACKED[:size], STREAM, SPECS)
+                unpack_blocks(self.PACKED[:size], STREAM)
 
     def test_columns_that_are_compressed_once_more(self):
         sink = pa.BufferOutputStream()
@@ -198,7 +198,7 @@ class TestSizes:
         packed = pa.compress(plain, codec="lz4", asbytes=True)
         payload = struct.pack("<IQQ", 1, len(packed), len(plain)) + packed
         with pytest.raises(RegistryError, match="their buffers are compressed once more"):
-            unpack_blocks(payload, STREAM, SPECS)
+            unpack_blocks(payload, STREAM)
 
 
 def test_ids_of_what_can_still_be_read():
@@ -235,7 +235,7 @@ class TestJson:
     )
     def test_queries(self, payload, told):
         with pytest.raises(RegistryError, match=told):
-            decode_change("register", payload, STREAM, SPECS)
+            decode_change("register", payload, STREAM)
 
     def test_a_composite(self):
         payload = (
@@ -243,17 +243,17 @@ class TestJson:
             b' "epsilon": 0.1}]'
         )
         with pytest.raises(RegistryError, match=r"position 3 \(register\): 'a' is a composite"):
-            change_of(LogRow(3, 0, 1, "register", payload), STREAM, SPECS)
+            change_of(LogRow(3, 0, 1, "register", payload), STREAM)
 
     def test_more_queries_than_the_row_counts(self):
         payload = (
             b'[{"kind": "range", "id": "a", "box": {}}, {"kind": "range", "id": "b", "box": {}}]'
         )
         with pytest.raises(RegistryError, match="it names 2 queries, and should 1"):
-            change_of(LogRow(3, 0, 1, "register", payload), STREAM, SPECS)
+            change_of(LogRow(3, 0, 1, "register", payload), STREAM)
 
     @pytest.mark.parametrize("operation", ["deregister", "pause", "resume", "lost"])
     @pytest.mark.parametrize("payload", [b"7", b"[7]", b"[null]", b'["\\ud800"]', b'[""]', b"["])
     def test_ids(self, operation, payload):
         with pytest.raises(RegistryError):
-            decode_change(operation, payload, STREAM, SPECS)
+            decode_change(operation, payload, STREAM)

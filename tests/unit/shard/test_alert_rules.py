@@ -9,7 +9,7 @@ import pytest
 
 import everquery as eq
 from everquery.queries.sql import print_query, read_statement
-from everquery.shard import shard
+from everquery.shard import upkeep
 
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x"])
 BOX = {"x": (0, 10)}
@@ -261,7 +261,7 @@ class TestSnapshots:
         assert told(notices, "event", "time") == [("enter", 0.5), ("end", 2.5)]
 
     def test_compaction_keeps_rules_and_state(self, monkeypatch):
-        monkeypatch.setattr(shard, "COMPACT", 10)
+        monkeypatch.setattr(upkeep, "COMPACT", 10)
         engine = new_engine(*(eq.Range(f"x{i}", BOX, ttl=500) for i in range(30)))
         engine.register([eq.Border("d", BOX, dwell=5), eq.Range("t", BOX, throttle=5, ttl=8)])
         feed(engine, ("a", 0, IN), ("a", 1, IN))

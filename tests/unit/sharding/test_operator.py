@@ -11,14 +11,15 @@ import everquery as eq
 from everquery.core import framing
 from everquery.core.parts import Part
 from everquery.errors import InvalidBatchError, SnapshotError
+from everquery.index import layers
 from everquery.kinds import KINDS
 from everquery.kinds.range.index import RangeIndex
 from everquery.queries.block import blocks_of_queries
 from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
-from everquery.shard.notices import notice_schema
 from everquery.shard.parts.keys import KeysPart
+from everquery.shard.writing import notice_schema
 from everquery.sharding import durable, head
 from everquery.sharding.job import Job
 from everquery.sharding.journal import PIECE, Contents, Journal, MemoryCells
@@ -53,7 +54,7 @@ class OneShard:
     """A shard that is told changes and events, batch by batch."""
 
     def __init__(self, stream=STREAM, carried=VENUE):
-        self.job = Job(stream, SPECS, 1, pa.int64(), carried)
+        self.job = Job(stream, 1, pa.int64(), carried)
         self.cells = MemoryCells()
         self.position = 0
 
@@ -127,16 +128,11 @@ class TestCounts:
 
     def lefts(self, shard):
         here = durable.DurableShard.open(shard.job, 0, shard.cells)
-        blocks = [block for block, _ in here.shard.blocks()]
-        ids = [each for block in blocks for each in block.ids.to_pylist()]
-        totals = {
-            each: total
-            for block in blocks
-            for each, total in zip(
-                block.ids.to_pylist(), block.numbers["total"].tolist(), strict=True
-            )
-        }
-        return {each: totals[each] - here.shard.progress(each) for each in ids}
+        contents = here.shard.contents
+        slots = contents.of_kind(contents.catalog.kept().astype(np.int32), "threshold")
+        left = contents.indexes["threshold"].state(slots)["left"]
+        ids = contents.catalog.names.strings().take(pa.array(slots)).to_pylist()
+        return dict(zip(ids, left.tolist(), strict=True))
 
     @pytest.mark.parametrize("keyed", [False, True])
     def test_rebuilt_counts_are_those_that_were_kept(self, keyed):
@@ -177,7 +173,7 @@ class TestCounts:
         assert told(output) == [("ibm", "fire", 1)]
 
     def test_a_wide_shard_tells_of_no_refused_event(self):
-        job = Job(STREAM, SPECS, 1, pa.int64(), wide=1)
+        job = Job(STREAM, 1, pa.int64(), wide=1)
         table = pa.table({"symbol": ["IBM", None, "A"], "t": [1, 2, 3], "price": [1.0] * 3})
         outputs = {}
         query = Register((eq.Threshold("all", {}, total=2),))
@@ -269,6 +265,26 @@ def test_what_is_no_querys_fault_is_raised(monkeypatch):
     assert "head" not in shard.cells  # nothing was written
 
 
+def test_a_merge_that_fails_stops_nothing_and_is_warned_of_14(monkeypatch, caplog):
+    monkeypatch.setattr(layers, "MERGED_AT_ONCE", 4)
+    shard = OneShard()
+    run = layers.Merge.run
+
+    def broken(merge):
+        raise MemoryError("no room")
+
+    for wave in range(5):
+        monkeypatch.setattr(layers.Merge, "run", broken if wave < 4 else run)
+        queries = tuple(eq.Range(f"w{wave}q{i}", {"price": (i, i + 1)}) for i in range(8))
+        output = shard.run(Register(queries), rows=[("IBM", wave, 0.5, "x")])
+        assert len(told(output)) == wave + 1
+        assert not output.quarantined
+    assert "a merge of range queries failed" in caplog.text
+    assert "in broken" in caplog.text  # the traceback
+    here = durable.DurableShard.open(shard.job, 0, shard.cells)
+    assert len(list(here.shard.indexes["range"].layers)) <= 2
+
+
 def test_a_key_of_another_type_is_refused():
     shard = OneShard(carried=pa.schema([]))
     shard.run(Register((eq.Range("q", {}, key="IBM"),)))
@@ -282,8 +298,8 @@ def test_a_key_of_another_type_is_refused():
 @pytest.mark.parametrize(
     ("job", "words"),
     [
-        (Job(eq.Stream("other", key="k", attributes=["x"]), SPECS, 1, pa.null()), "another stream"),
-        (Job(STREAM, SPECS, 4, pa.int64()), "of 1 shards, and this run has 4"),
+        (Job(eq.Stream("other", key="k", attributes=["x"]), 1, pa.null()), "another stream"),
+        (Job(STREAM, 4, pa.int64()), "of 1 shards, and this run has 4"),
     ],
 )
 def test_state_of_another_job_is_refused(job, words):
@@ -502,7 +518,7 @@ def test_events_are_taken_by_their_places_wherever_they_were_packed_12(seed):
         )
         for number, _, blob in packer.pack(table.to_batches(5)):
             events.append(((partition, number), blob))
-    job = Job(stream, SPECS, 1, pa.null())
+    job = Job(stream, 1, pa.null())
     log = [
         LogRow(0, 0, count, operation, payload)
         for operation, count, payload in encode_change(Register((eq.Range("r", {}),)), stream)
@@ -531,7 +547,7 @@ def test_files_are_taken_by_name_and_rows_in_them_as_they_were_read_12():
 
 @pytest.mark.parametrize("in_bulk", [False, True])
 def test_queries_with_keys_of_another_type_are_taken_out(in_bulk):
-    job = Job(STREAM, SPECS, 1, pa.int64(), key_type=pa.string())
+    job = Job(STREAM, 1, pa.int64(), key_type=pa.string())
     change = Register((eq.Range("r", {"price": (0, 9)}, key=5),))
     if in_bulk:
         change = RegisterBlocks(blocks_of_queries(list(change.queries), STREAM))

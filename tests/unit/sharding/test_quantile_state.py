@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery.kinds import KINDS
 from everquery.kinds.quantile.state import QuantilePart
 from everquery.queries.changes import Deregister, Pause, Register, Resume
 from everquery.registry.codec import encode_change
@@ -27,7 +26,7 @@ class Copy:
     """A shard in cells, of which a worker may have an old version, or none."""
 
     def __init__(self, stream):
-        self.job = Job(stream, {name: kind.spec for name, kind in KINDS.items()}, 1, pa.null())
+        self.job = Job(stream, 1, pa.null())
         self.cells = MemoryCells()
         self.position = 0
 

@@ -60,12 +60,12 @@ def test_each_query_goes_to_the_shard_of_its_key_or_to_all(as_blocks):
     if as_blocks:
         change = RegisterBlocks(blocks_of_queries(queries, STREAM))
     ((operation, count, payload),) = encode_change(change, STREAM)
-    parts = dict(route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, Shards(4)))
+    parts = dict(route(LogRow(7, 0, count, operation, payload), STREAM, Shards(4)))
     assert sorted(parts) == [0, 1, 2, 3]
     seen = []
     for shard, row in parts.items():
         assert (row.position, row.count) == (7, 51)
-        part = decode_change(row.operation, row.payload, STREAM, SPECS)
+        part = decode_change(row.operation, row.payload, STREAM)
         if as_blocks:
             ids = [each for block in part.blocks for each in block.ids.to_pylist()]
         else:
@@ -87,8 +87,8 @@ def test_queries_across_keys_go_to_one_wide_shard(as_blocks):
         change = RegisterBlocks(blocks_of_queries(queries, STREAM))
     ((operation, count, payload),) = encode_change(change, STREAM)
     found = {}
-    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, Shards(3, 2)):
-        part = decode_change(row.operation, row.payload, STREAM, SPECS) if row.payload else None
+    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, Shards(3, 2)):
+        part = decode_change(row.operation, row.payload, STREAM) if row.payload else None
         found[shard] = {each for _, each in queries_of(part)} if part else set()
     assert sorted(found) == [0, 1, 2, 3, 4]
     wide = {f"t{i}" for i in range(40)}
@@ -98,8 +98,8 @@ def test_queries_across_keys_go_to_one_wide_shard(as_blocks):
     assert all("all" in found[shard] and not found[shard] & wide for shard in range(3))
     assert sum("keyed" in found[shard] for shard in range(3)) == 1
     # Without wide shards the first one gets them, to say that it can't count for them.
-    alone = dict(route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, Shards(3)))
-    part = decode_change(alone[0].operation, alone[0].payload, STREAM, SPECS)
+    alone = dict(route(LogRow(7, 0, count, operation, payload), STREAM, Shards(3)))
+    part = decode_change(alone[0].operation, alone[0].payload, STREAM)
     assert wide <= {each for _, each in queries_of(part)}
 
 
@@ -123,8 +123,8 @@ def test_quantiles_by_key_go_to_all_keyed_shards_and_others_to_one_wide_shard(as
         change = RegisterBlocks(blocks_of_queries(queries, STREAM))
     ((operation, count, payload),) = encode_change(change, STREAM)
     found = {}
-    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, SPECS, Shards(3, 2)):
-        part = decode_change(row.operation, row.payload, STREAM, SPECS)
+    for shard, row in route(LogRow(7, 0, count, operation, payload), STREAM, Shards(3, 2)):
+        part = decode_change(row.operation, row.payload, STREAM)
         found[shard] = {name for _, name in queries_of(part)}
     assert all(found[shard] - {"keyed"} == each for shard in range(3))
     assert sum("keyed" in found[shard] for shard in range(3)) == 1
@@ -135,7 +135,7 @@ def test_quantiles_by_key_go_to_all_keyed_shards_and_others_to_one_wide_shard(as
     homes = {(query.last, query.id in found[3]) for query in queries if query.id in together}
     assert len(homes) == 5
     # A job without wide shards can't answer those that look at all keys together.
-    assert {name for _, name in across_keys(change, SPECS)} == together
+    assert {name for _, name in across_keys(change)} == together
 
 
 def test_wide_shards_get_all_events():
@@ -151,14 +151,14 @@ def test_wide_shards_get_all_events():
 def test_a_shard_without_part_gets_an_empty_payload():
     query = eq.Range("q", {"x": (0, 1)}, key="IBM")
     ((operation, count, payload),) = encode_change(Register((query,)), STREAM)
-    parts = dict(route(LogRow(0, 0, count, operation, payload), STREAM, SPECS, Shards(3)))
+    parts = dict(route(LogRow(0, 0, count, operation, payload), STREAM, Shards(3)))
     assert sorted(len(row.payload) > 0 for row in parts.values()) == [False, False, True]
 
 
 def test_changes_by_id_go_to_all():
     ((operation, count, payload),) = encode_change(Deregister(pa.array(["q"])), STREAM)
     row = LogRow(0, 0, count, operation, payload)
-    assert [part for _, part in route(row, STREAM, SPECS, Shards(3))] == [row] * 3
+    assert [part for _, part in route(row, STREAM, Shards(3))] == [row] * 3
 
 
 def test_packed_events_come_back_whole_in_order_and_with_the_times_of_all():
@@ -247,13 +247,13 @@ def test_rows_of_the_log_are_cut_by_bytes_and_say_the_same():
         replace(row, position=7, number=number, count=0)
         for number, row in zip((-2, -1), rows, strict=True)
     ]
-    cut = cut_rows([*base, *rows], STREAM, SPECS, 2_000)
+    cut = cut_rows([*base, *rows], STREAM, 2_000)
     assert max(len(row.payload) for row in cut) <= 2_000
     assert len({(row.position, row.number) for row in cut}) == len(cut)
     assert cut == sorted(cut, key=lambda row: (row.position, row.number))
     for part in ([row for row in cut if row.number < 0], [row for row in cut if row.number >= 0]):
         assert part[0].number == (-len(part) if part[0].number < 0 else 0)
-        told = [decode_change(row.operation, row.payload, STREAM, SPECS) for row in part]
+        told = [decode_change(row.operation, row.payload, STREAM) for row in part]
         assert [
             q for change in told if isinstance(change, Register) for q in change.queries
         ] == ranges
@@ -262,16 +262,16 @@ def test_rows_of_the_log_are_cut_by_bytes_and_say_the_same():
         ]
         assert ids == gone.ids.to_pylist()
     assert max(row.position + row.count for row in cut) == position
-    assert cut_rows(rows, STREAM, SPECS, 1 << 20) == rows
+    assert cut_rows(rows, STREAM, 1 << 20) == rows
 
 
 def test_a_table_of_queries_in_the_log_is_cut_too():
     queries = [eq.Border(f"q{i}", {"x": (i, i + 1)}, key="a") for i in range(5_000)]
     change = RegisterBlocks(blocks_of_queries(queries, STREAM))
     ((operation, count, payload),) = encode_change(change, STREAM)
-    cut = cut_rows([LogRow(0, 0, count, operation, payload)], STREAM, SPECS, len(payload) // 3)
+    cut = cut_rows([LogRow(0, 0, count, operation, payload)], STREAM, len(payload) // 3)
     assert [row.number for row in cut] == list(range(len(cut)))
     assert len(cut) >= 3
-    told = [decode_change(row.operation, row.payload, STREAM, SPECS) for row in cut]
+    told = [decode_change(row.operation, row.payload, STREAM) for row in cut]
     ids = [i for each in told for block in each.blocks for i in block.ids.to_pylist()]
     assert ids == [query.id for query in queries]

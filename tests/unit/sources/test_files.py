@@ -163,3 +163,12 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data, suffix):
         for read in (events, lambda path: read_queries(path, progress=lambda *_: None)):
             with contextlib.suppress(eq.EverqueryError):
                 read(path)
+
+
+def test_the_first_line_that_cannot_be_read_is_named_14(tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text('k,ts,x\n"a\nb",1,2\n\nc,2,3\nd\ne\n')
+    file = EventFile(path, STREAM)
+    assert sum(piece.batch.num_rows for piece in file.pieces()) == 2
+    assert file.unreadable.count == 2
+    assert file.unreadable.first == "line 6: it has 1 columns, not 3"

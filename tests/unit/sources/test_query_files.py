@@ -7,6 +7,7 @@ import pytest
 
 import everquery as eq
 from everquery.queries.table import check_table
+from everquery.sources import files, query_files
 from everquery.sources.query_files import read_queries
 
 STREAM = eq.Stream("trades", key="symbol", attributes=["price", "volume"])
@@ -83,3 +84,35 @@ def test_cells_of_another_type(file, row, reason):
     assert reason in error["reason"]
     assert rows.table["id"].to_pylist() == ["a", "b", "c"]
     assert rows.table["attribute"].type == pa.string()
+
+
+def test_bad_rows_are_all_counted_and_good_ones_numbered_14(tmp_path, monkeypatch):
+    monkeypatch.setattr(query_files, "MOST_ERRORS", 50)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 4_096)
+    path = tmp_path / "q.csv"
+    lines = ["id,price_lo,price_hi", ""]
+    good, unread = [], 0
+    for row in range(3_000):
+        if row % 5 == 2:
+            good.append(row)
+            lines.append(f'"q\n{row}",1,2')  # a value with a line break
+        elif row % 5 == 3:
+            unread += 1
+            lines.append(f"q{row},much,2\n")  # and an empty line behind it
+        else:
+            lines.append(f"q{row}")
+    path.write_text("\n".join(lines))
+    rows = read(path)
+    assert rows.rows.to_pylist() == good
+    assert rows.table["id"].to_pylist() == [f"q\n{row}" for row in good]
+    assert rows.bad == 3_000 - len(good)
+    assert rows.errors["row"].to_pylist() == [r for r in range(90) if r % 5 not in (2, 3)][:50]
+
+
+def test_bad_cells_are_counted_beyond_those_that_are_listed_14(file, monkeypatch):
+    monkeypatch.setattr(query_files, "MOST_ERRORS", 2)
+    file.write_text(CSV + "x,price,much,0.1,many,,\n" * 5)
+    rows = read(file)
+    assert rows.bad == 5
+    assert rows.errors["row"].to_pylist() == [3, 4]
+    assert rows.rows.to_pylist() == [0, 1, 2]

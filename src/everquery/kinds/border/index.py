@@ -6,30 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Floats, Int32s, Int64s
-from everquery.index.flags import (
-    DIVERTED,
-    LIVE,
-    LIVE_MASK,
-    NEW,
-    RESUMED,
-    SILENT,
-    SKIP_ENTER,
-    SKIP_LEAVE,
-)
+from everquery.core.arrays import Floats, Int32s, Int64s
+from everquery.index.flags import DIVERTED, LIVE, LIVE_MASK, NEW, RESUMED, Flags, option_flags
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
-from everquery.index.rows import (
-    CODE_MASK,
-    SLOT_MASK,
-    SLOT_SHIFT,
-    Crossings,
-    Matches,
-    Outcome,
-    Rows,
-    Step,
-)
+from everquery.index.rows import Findings, Matches, Outcome, Rows, Step
+from everquery.index.sort_keys import codes_of, slots_of
 from everquery.kinds.border.region_segments import RegionSegments
+from everquery.kinds.border.spec import Border
 from everquery.kinds.border.walk import EXPIRED, UNKNOWN
 
 DELTA_NS = 25.0  # a delta query visited and written out, measured (docs/architecture.md)
@@ -39,13 +23,15 @@ _RESUMED = 4
 
 
 _OUTCOMES = (
-    Outcome("enter"),
-    Outcome("leave"),
-    Outcome("leave", "expired"),
-    Outcome("enter", "registered"),
-    Outcome("enter", "resumed"),
+    Outcome("enter", None, "skip_enter"),
+    Outcome("leave", None, "skip_leave"),
+    Outcome("leave", "expired", "skip_leave"),
+    Outcome("enter", "registered", "skip_enter"),
+    Outcome("enter", "resumed", "skip_enter"),
 )
-_ENTERING = np.array([outcome.event == "enter" for outcome in _OUTCOMES])
+_OPTIONS = option_flags(Border.options)
+_SILENT = _OPTIONS["silent"]
+_SKIPS = np.array([_OPTIONS[str(outcome.skipped_by)] for outcome in _OUTCOMES], np.uint16)
 
 
 class BorderIndex(KindIndex):
@@ -60,10 +46,10 @@ class BorderIndex(KindIndex):
         self._skipping = False  # whether some query does not tell of both events
         self.visited = 0  # delta queries, for the paper's search efficiency
 
-    def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
+    def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
         """Add queries; with `announce`, keys inside them are told of before the next batch."""
         segment = self.layers.add(rows, flags)
-        self._skipping |= bool((flags[rows.slot] & (SKIP_ENTER | SKIP_LEAVE)).any())
+        self._skipping |= bool((flags[rows.slot] & np.bitwise_or.reduce(_SKIPS)).any())
         if announce:
             self._unannounced.append(segment)
 
@@ -80,32 +66,31 @@ class BorderIndex(KindIndex):
         for segment in self.layers:
             segment.positions[0].fill(UNKNOWN)
 
-    def announce(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+    def announce(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
         """Return an enter for each key inside a new or resumed query that is not silent."""
         segments, self._unannounced = self._unannounced, []
         if not segments or not keys.size:
             return None
-        mask = LIVE_MASK | SILENT | NEW
+        mask = LIVE_MASK | _SILENT | NEW
         # A query that was resumed before it was announced stands in two of the segments.
         inside = np.unique(
             np.concatenate(
                 [part.inside(keys, values, flags, (mask, LIVE | NEW)) for part in segments]
             )
         )
-        slots = inside >> SLOT_SHIFT & SLOT_MASK
-        codes: Int64s = np.where(flags[slots] & RESUMED, _RESUMED, _REGISTERED)
+        codes: Int64s = np.where(flags[slots_of(inside)] & RESUMED, _RESUMED, _REGISTERED)
         return self._told(inside | codes, flags)
 
-    def expire(self, keys: Int32s, values: Floats, flags: Bytes) -> Crossings | None:
+    def expire(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
         """Return a leave for each box that an expired key was in."""
         inside = [part.inside(keys, values, flags, (LIVE_MASK, LIVE)) for part in self.layers]
         if not inside:
             return None
         return self._told(np.concatenate(inside) | np.int64(EXPIRED), flags)
 
-    def process(self, step: Step) -> list[Matches | Crossings]:
+    def process(self, step: Step) -> list[Matches | Findings]:
         """Return what each event entered and left."""
-        found: list[Matches | Crossings] = []
+        found: list[Matches | Findings] = []
         for segment in self.layers:
             self._crossings, n, visited = segment.walk(step, self._crossings)
             self.visited += visited
@@ -113,15 +98,14 @@ class BorderIndex(KindIndex):
                 found.append(self._told(self._crossings[:n].copy(), step.flags))
         return found
 
-    def _told(self, keys: Int64s, flags: Bytes) -> Crossings:
+    def _told(self, packed: Int64s, flags: Flags) -> Findings:
         """Return the crossings that their queries tell of."""
         if self._skipping:
-            skips = flags[keys >> SLOT_SHIFT & SLOT_MASK]
-            entering = _ENTERING[keys & CODE_MASK]
-            skipped = skips & np.where(entering, SKIP_ENTER, SKIP_LEAVE) != 0
+            options = flags[slots_of(packed)]
+            skipped = options & _SKIPS[codes_of(packed)] != 0
             # A crossing that is not told may still undo one that waits to be.
-            keys = keys[~skipped | (skips & DIVERTED != 0)]
-        return Crossings(keys)
+            packed = packed[~skipped | (options & DIVERTED != 0)]
+        return Findings(packed)
 
     def explain(self, slot: int) -> Explained | None:
         """Return which lists hold a query's borders."""

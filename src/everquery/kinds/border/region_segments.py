@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, resized, total_bytes
-from everquery.index.flags import LIVE, LIVE_MASK
+from everquery.core.arrays import Floats, Int32s, Int64s, resized, total_bytes
+from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.index.rows import Rows, Step
 from everquery.kinds.border.walk import (
     FANOUT_BITS,
@@ -113,7 +113,7 @@ class RegionSegments:
             0,
         )
 
-    def inside(self, keys: Int32s, values: Floats, flags: Bytes, wanted: tuple[int, int]) -> Int64s:
+    def inside(self, keys: Int32s, values: Floats, flags: Flags, wanted: tuple[int, int]) -> Int64s:
         """Return the crossings that `write_inside` writes."""
         crossings, n = write_inside(
             keys, values, *self._lists(), flags, wanted, np.empty(64, np.int64), 0

@@ -13,7 +13,8 @@ import numpy as np
 
 from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, grow
 from everquery.core.jit import kernel, part
-from everquery.index.rows import PLACE_SHIFT, SLOT_SHIFT
+from everquery.index.flags import Flags
+from everquery.index.sort_keys import PLACE_SHIFT, SLOT_SHIFT
 
 PLUS = 0
 MINUS = 1
@@ -162,7 +163,7 @@ def write_containing(
     slot: Int32s,
     maxima: Floats,
     level_start: Int64s,
-    flags: Bytes,
+    flags: Flags,
     wanted: tuple[int, int],
     crossings: Int64s,
     n: int,
@@ -239,7 +240,7 @@ def write_deltas(
     ends: Floats,
     order: Int32s,
     slot: Int32s,
-    flags: Bytes,
+    flags: Flags,
     wanted: tuple[int, int],
     all_live: bool,
     crossings: Int64s,
@@ -332,7 +333,7 @@ def walk_borders(
     maxima: Floats,
     level_start: Int64s,
     positions: Int32s,
-    flags: Bytes,
+    flags: Flags,
     wanted: tuple[int, int],
     all_live: bool,
     crossings: Int64s,
@@ -443,7 +444,7 @@ def write_inside(
     slot: Int32s,
     maxima: Floats,
     level_start: Int64s,
-    flags: Bytes,
+    flags: Flags,
     wanted: tuple[int, int],
     crossings: Int64s,
     n: int,

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s, resized
+from everquery.core.arrays import Array, Bools, Floats, Int32s, Int64s, resized
+from everquery.index.flags import Flags
 from everquery.kinds.quantile.feed_journal import FeedJournal
 from everquery.kinds.quantile.gk_summary import Summaries
 from everquery.kinds.quantile.rank_answers import Told, Views, answer_one, look_at_lanes
@@ -259,7 +260,7 @@ class Feed:
         return wanted
 
     def take(
-        self, lanes: Int32s, starts: Int64s, values: Floats, queries: Queries, flags: Bytes
+        self, lanes: Int32s, starts: Int64s, values: Floats, queries: Queries, flags: Flags
     ) -> Answers | None:
         """Take in rows by lane, and answer the queries whose answers may be wrong by now."""
         assert self._summaries is not None

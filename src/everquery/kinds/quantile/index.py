@@ -9,43 +9,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from everquery.core.arrays import (
-    Array,
-    Bools,
-    Bytes,
-    Floats,
-    Int32s,
-    Int64s,
-    resized,
-    total_bytes,
-)
+from everquery.core.arrays import Array, Bools, Floats, Int32s, Int64s, resized, total_bytes
 from everquery.core.parts import Part
-from everquery.index.flags import BY_KEY
+from everquery.index.flags import Flags, option_flags
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
-from everquery.index.rows import (
-    ANSWER,
-    PLACE_SHIFT,
-    SLOT_SHIFT,
-    Crossings,
-    Grouped,
-    Matches,
-    Outcome,
-    Rows,
-    Step,
-)
+from everquery.index.rows import Findings, Grouped, Matches, NoticeColumn, Outcome, Rows, Step
+from everquery.index.sort_keys import pack_findings
 from everquery.index.weighed import order_by_position
 from everquery.kinds.quantile.feed import FINEST, Answers, Feed, FeedName, Queries
 from everquery.kinds.quantile.rank_answers import order_by_slot, write_figures
 from everquery.kinds.quantile.rank_cells import NONE
 from everquery.kinds.quantile.row_segment import RowSegment
+from everquery.kinds.quantile.spec import Quantile
 from everquery.kinds.quantile.state import QuantilePart, check_asked
 from everquery.stream import Stream
 
 Figures = tuple[float, int, int, int, float]
 """Value, bounds of its rank, how many rows, epsilon."""
 
+BY_KEY = option_flags(Quantile.options)["by_key"]
 ONE_LANE = np.zeros(1, np.int32)
 
 
@@ -78,6 +63,14 @@ class QuantileIndex(KindIndex):
     """Queries by feed; see `everquery.kinds.quantile.feed`."""
 
     outcomes: ClassVar[tuple[Outcome, ...]] = (Outcome("change"),)
+    must_know_of_drops: ClassVar[bool] = True  # those that came before keep a lane going
+    columns: ClassVar[tuple[NoticeColumn, ...]] = (
+        NoticeColumn("value", pa.float64(), "the quantile"),
+        NoticeColumn("rank_low", pa.int64(), "lower bound of the value's rank"),
+        NoticeColumn("rank_high", pa.int64(), "upper bound of the value's rank"),
+        NoticeColumn("n", pa.int64(), "how many rows it is a quantile of"),
+        NoticeColumn("epsilon", pa.float64(), "the error that is kept, as a share of n"),
+    )
 
     def __init__(self) -> None:
         self.layers: Layers[RowSegment] = Layers(RowSegment)
@@ -107,7 +100,7 @@ class QuantileIndex(KindIndex):
         """Return what queries ask for."""
         return {name: getattr(self._by_slot, name)[slots] for name in ("phi", "epsilon", "last")}
 
-    def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
+    def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
         """Add queries to their feeds."""
         self.layers.add(rows, flags)
         everywhere = flags[rows.slot] & BY_KEY != 0
@@ -173,11 +166,11 @@ class QuantileIndex(KindIndex):
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def process(self, step: Step) -> list[Matches | Crossings]:
+    def process(self, step: Step) -> list[Matches | Findings]:
         """Return which queries are told something else from now on."""
         if not step.grouped.position.size:
             return []
-        found: list[Matches | Crossings] = []
+        found: list[Matches | Findings] = []
         together = None  # the rows of all keys in order of arrival, once a feed needs them
         for feed in self.feeds.values():
             feed.begin(self._queries)
@@ -195,19 +188,22 @@ class QuantileIndex(KindIndex):
                 found.append(self._told(feed, answers, rows, step))
         return found
 
-    def _told(self, feed: Feed, answers: Answers, rows: Grouped, step: Step) -> Crossings:
+    def _told(self, feed: Feed, answers: Answers, rows: Grouped, step: Step) -> Findings:
         told, views = answers.told, answers.views
         last = rows.position[rows.start[1:] - 1]  # of each lane
         position = last[np.searchsorted(rows.key, views.lane)][told.place]
-        keys = position << PLACE_SHIFT | told.slot.astype(np.int64) << SLOT_SHIFT
-        order = np.empty(keys.size, np.int64)
+        packed = pack_findings(position, told.slot)
+        order = np.empty(packed.size, np.int64)
         if views.lane.size == 1:  # by slot alone, which takes a fifth of the time
             order_by_slot(told.slot, int(told.slot.max(initial=-1)) + 1, order)
         else:
-            order = np.argsort(keys)
-        figures = np.empty((len(ANSWER), order.size))
-        write_figures(told, order, views.n, self._by_slot.epsilon, feed.finest(), figures)
-        return Crossings(keys[order], answers=figures)
+            order = np.argsort(packed)
+        figures = {
+            column.name: np.empty(order.size, column.type.to_pandas_dtype())
+            for column in self.columns
+        }
+        write_figures(told, order, views.n, self._by_slot.epsilon, feed.finest(), *figures.values())
+        return Findings(packed[order], figures)
 
     # -- questions ----------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s
+from everquery.core.arrays import Array, Floats, Int32s, Int64s
 from everquery.core.jit import kernel, part
-from everquery.index.flags import LIVE, LIVE_MASK
+from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.kinds.quantile.gk_merge import first_above, nearest
 from everquery.kinds.quantile.rank_cells import NONE, CellTable, Members, ends_of
 
@@ -264,7 +264,7 @@ def tell(
 @part
 def tell_each(
     found: CellTable, cell: int, views: Views, i: int, queries: tuple[Floats, Floats],
-    flags: Bytes, error: float, out: Told, k: int,
+    flags: Flags, error: float, out: Told, k: int,
 ) -> int:  # fmt: skip
     """Answer each query of a cell by itself; return how many answers there are then."""
     phi, epsilon = queries
@@ -285,7 +285,7 @@ def tell_each(
 
 @part
 def tell_all(
-    found: CellTable, cell: int, i: int, flags: Bytes, ranks: tuple[int, int], out: Told, k: int
+    found: CellTable, cell: int, i: int, flags: Flags, ranks: tuple[int, int], out: Told, k: int
 ) -> int:
     """Tell the queries of a cell its new value, those that know it excepted."""
     members = found.members
@@ -302,7 +302,7 @@ def tell_all(
 
 @part
 def tell_others(
-    found: CellTable, cell: int, views: Views, i: int, flags: Bytes, error: float, window: int,
+    found: CellTable, cell: int, views: Views, i: int, flags: Flags, error: float, window: int,
     ranks: tuple[int, int], out: Told, k: int,
 ) -> int:  # fmt: skip
     """Tell the queries that do not know the value of their cell, which stays, what they need.
@@ -354,21 +354,22 @@ def order_by_slot(slot: Int32s, slots: int, order: Int64s) -> None:
 
 @kernel
 def write_figures(
-    told: Told, order: Int64s, n: Int64s, epsilon: Floats, finest: float, out: Floats
-) -> None:
-    """Write the figures of what was told, in an order; see `everquery.index.rows.ANSWER`."""
+    told: Told, order: Int64s, n: Int64s, epsilon: Floats, finest: float,
+    value: Floats, rank_low: Int64s, rank_high: Int64s, rows: Int64s, kept_epsilon: Floats,
+) -> None:  # fmt: skip
+    """Write the figures of what was told, in an order: the columns of a notice."""
     for i in range(order.size):
         k = order[i]
-        out[0, i] = told.value[k]
-        out[1, i] = told.low[k]
-        out[2, i] = told.high[k]
-        out[3, i] = n[told.place[k]]
-        out[4, i] = max(epsilon[told.slot[k]], finest)
+        value[i] = told.value[k]
+        rank_low[i] = told.low[k]
+        rank_high[i] = told.high[k]
+        rows[i] = n[told.place[k]]
+        kept_epsilon[i] = max(epsilon[told.slot[k]], finest)
 
 
 @kernel
 def look_at_lanes(
-    found: CellTable, views: Views, queries: tuple[Floats, Floats], flags: Bytes, error: float,
+    found: CellTable, views: Views, queries: tuple[Floats, Floats], flags: Flags, error: float,
     window: int, out: Told, looks: Int64s,
 ) -> int:  # fmt: skip
     """Answer all queries of some lanes whose answers may have become wrong.

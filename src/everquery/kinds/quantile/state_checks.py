@@ -17,8 +17,8 @@ from everquery.core.invariants import (
 )
 from everquery.kinds.quantile.feed import COARSEST, COARSEST_WINDOW, FINEST, FeedName
 from everquery.kinds.quantile.gk_merge import BELOW_ONE
+from everquery.kinds.quantile.spec import LONGEST_WINDOW, bad_window
 from everquery.kinds.quantile.window_buckets import plan_buckets
-from everquery.queries.quantile import LONGEST_WINDOW, bad_window
 
 ASKED = {
     "phi": Column("float64", ("queries",), least=1e-323, below=np.nextafter(1, 2)),

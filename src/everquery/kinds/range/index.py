@@ -16,7 +16,7 @@ from everquery.index.access_paths import (
 from everquery.index.cei import CeiSegment
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
-from everquery.index.rows import Crossings, Matches, Outcome, Step
+from everquery.index.rows import Findings, Matches, Outcome, Step
 from everquery.index.tiles import TileSegment
 
 MATCH_NS = 2.0  # a match of one attribute, written out without a check
@@ -31,7 +31,7 @@ class RangeIndex(KindIndex):
         self.layers: Layers[BoxSegment] = Layers(BoxSegment.build)
         self._out: Int32s = np.empty(1 << 16, np.int32)
 
-    def process(self, step: Step) -> list[Matches | Crossings]:
+    def process(self, step: Step) -> list[Matches | Findings]:
         """Return every event's matches, one part for each structure that has some."""
         if step.grouped.position.size == 0:
             return []

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, total_bytes
+from everquery.core.arrays import Floats, Int32s, Int64s, total_bytes
 from everquery.core.jit import kernel
 from everquery.index.access_paths import (
     LIST_CANDIDATE_NS,
@@ -20,7 +20,7 @@ from everquery.index.access_paths import (
     BoxSegment,
     share_of_lane,
 )
-from everquery.index.flags import LIVE, LIVE_MASK
+from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.index.kind import Explained
 from everquery.index.rows import Grouped, Rows, Step
 from everquery.index.weighed import (
@@ -42,7 +42,7 @@ SMALLEST_HALF = 256  # events
 
 @kernel
 def count_matches(
-    matches: Int32s, begin: int, ends: Int64s, weight: Int64s, slot: Int32s, flags: Bytes,
+    matches: Int32s, begin: int, ends: Int64s, weight: Int64s, slot: Int32s, flags: Flags,
     lefts: Lefts, out: Int64s, n: int,
 ) -> tuple[Int64s, int]:  # fmt: skip
     """Let each event count for the rows that it matches, in order; write which fire."""
@@ -69,7 +69,7 @@ def count_matches(
 
 @kernel
 def spend(
-    begin: int, end: int, gain: Int64s, slot: Int32s, flags: Bytes, lefts: Lefts, firing: Int64s
+    begin: int, end: int, gain: Int64s, slot: Int32s, flags: Flags, lefts: Lefts, firing: Int64s
 ) -> int:
     """Take what rows gained off what they lack; list those that fire, as they were before."""
     n = 0
@@ -169,7 +169,7 @@ class BoxTotals:
             _gain=np.empty(n if swept else 0, np.int64),
         )
 
-    def count(self, events: WeighedEvents, flags: Bytes) -> Fires:
+    def count(self, events: WeighedEvents, flags: Flags) -> Fires:
         """Count events; return which rows fire at which of them, in no order."""
         self.spent_ns = self.expected_ns(events.position.size)
         if self.edges is not None and self._sweeps(events.position.size):
@@ -191,9 +191,9 @@ class BoxTotals:
         stabbing = self._stabbing_ns(events)
         return stabbing if self.edges is None else min(stabbing, self._sweeping_ns(events))
 
-    def _count_by_stabbing(self, events: WeighedEvents, flags: Bytes) -> Fires:
+    def _count_by_stabbing(self, events: WeighedEvents, flags: Flags) -> Fires:
         grouped = Grouped(events.key, events.start, events.position, events.values)
-        everything = np.full(len(self.rows), LIVE, np.uint8)
+        everything = np.full(len(self.rows), LIVE, np.uint16)
         nothing = np.empty(0, np.uint8)
         step = Step(
             grouped, nothing, nothing, events.values[:, :0], everything, True, events.weight
@@ -207,7 +207,7 @@ class BoxTotals:
             )
         return Fires.of_words(out, n)
 
-    def _count_by_sweeping(self, events: WeighedEvents, flags: Bytes, edges: Edges) -> Fires:
+    def _count_by_sweeping(self, events: WeighedEvents, flags: Flags, edges: Edges) -> Fires:
         values = np.ascontiguousarray(events.values[list(self.rows.shape.attributes)])
         out, n = np.empty(FIRE_WORDS * 64, np.int64), 0
         lanes = np.searchsorted(self.lane_key, events.key) if self.rows.shape.keyed else [0]

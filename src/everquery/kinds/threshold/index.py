@@ -7,22 +7,15 @@ from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, resized
 from everquery.core.parts import Part
-from everquery.index.flags import COUNT, LIVE, LIVE_MASK, REPEAT
+from everquery.index.flags import LIVE, LIVE_MASK, Flags, option_flags
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
-from everquery.index.rows import (
-    PLACE_SHIFT,
-    SLOT_SHIFT,
-    Crossings,
-    Matches,
-    Outcome,
-    Rows,
-    Shape,
-    Step,
-)
+from everquery.index.rows import Findings, Matches, NoticeColumn, Outcome, Rows, Shape, Step
+from everquery.index.sort_keys import pack_findings
 from everquery.index.weighed import (
     NEVER,
     Fires,
@@ -31,8 +24,12 @@ from everquery.index.weighed import (
     light_parts,
 )
 from everquery.kinds.threshold.segment import ThresholdSegment
+from everquery.kinds.threshold.spec import Threshold
 from everquery.kinds.threshold.state import ThresholdPart, check_totals
 from everquery.stream import Stream
+
+_OPTIONS = option_flags(Threshold.options)
+_REPEAT, _COUNT = _OPTIONS["repeat"], _OPTIONS["count"]
 
 
 class _BySlot(NamedTuple):
@@ -61,6 +58,10 @@ class ThresholdIndex(KindIndex):
     """Boxes in layers, each with what its queries still lack."""
 
     outcomes: ClassVar[tuple[Outcome, ...]] = (Outcome("fire"),)
+    columns: ClassVar[tuple[NoticeColumn, ...]] = (
+        NoticeColumn("total", pa.int64(), "the weight that the query has seen"),
+        NoticeColumn("rounds", pa.int64(), "how many multiples of its threshold that is"),
+    )
 
     def __init__(self) -> None:
         self.layers: Layers[ThresholdSegment] = Layers(
@@ -85,12 +86,12 @@ class ThresholdIndex(KindIndex):
         """Return the totals of queries."""
         return {"total": self._by_slot.total[slots]}
 
-    def add(self, rows: Rows, flags: Bytes, *, announce: bool = True) -> None:
+    def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
         """Add queries; those that count events and those that add up weights stay apart."""
         options = flags[rows.slot]
-        self._by_slot.repeats[rows.slot] = options & REPEAT != 0
+        self._by_slot.repeats[rows.slot] = options & _REPEAT != 0
         self._by_slot.running[rows.slot] = options & LIVE_MASK == LIVE
-        counting = options & COUNT != 0
+        counting = options & _COUNT != 0
         for chosen in (False, True):
             picked = np.flatnonzero(counting == chosen)
             if picked.size:
@@ -153,11 +154,11 @@ class ThresholdIndex(KindIndex):
 
     # -- events -------------------------------------------------------------------------------
 
-    def process(self, step: Step) -> list[Matches | Crossings]:
+    def process(self, step: Step) -> list[Matches | Findings]:
         """Return which queries fire at which events, and note those that are done."""
         if not step.grouped.position.size:
             return []
-        found: list[Matches | Crossings] = []
+        found: list[Matches | Findings] = []
         events: dict[Shape, list[WeighedEvents]] = {}
         for segment in self.layers:
             which = replace(segment.rows.shape, attributes=())
@@ -170,21 +171,22 @@ class ThresholdIndex(KindIndex):
         self,
         segment: ThresholdSegment,
         events: list[WeighedEvents],
-        flags: Bytes,
-        found: list[Matches | Crossings],
+        flags: Flags,
+        found: list[Matches | Findings],
     ) -> None:
         for part in events:
             fires = segment.count(part, flags)
             if fires.event.size:
                 found.append(self._told(segment, part, fires))
 
-    def _told(self, segment: ThresholdSegment, events: WeighedEvents, fires: Fires) -> Crossings:
+    def _told(self, segment: ThresholdSegment, events: WeighedEvents, fires: Fires) -> Findings:
         slot = segment.rows.slot[fires.row]
         once = slot[segment.lefts.repeats[fires.row] == 0]
         self._by_slot.running[once] = 0
         self._fired.append(once)
-        keys = events.position[fires.event] << PLACE_SHIFT | slot.astype(np.int64) << SLOT_SHIFT
-        return Crossings(keys, fires.seen)
+        rounds = fires.seen // self._by_slot.total[slot]
+        packed = pack_findings(events.position[fires.event], slot)
+        return Findings(packed, {"total": fires.seen, "rounds": rounds})
 
     def done(self) -> Int32s:
         """Return the queries that have fired and do not repeat, since the last call."""

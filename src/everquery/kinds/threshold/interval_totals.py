@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, total_bytes
+from everquery.core.arrays import Floats, Int32s, Int64s, total_bytes
 from everquery.core.jit import kernel
 from everquery.index.cei import bucket_of, fill_buckets, plan_grid, rank_ends, rank_in_bucket
-from everquery.index.flags import LIVE, LIVE_MASK
+from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.index.kind import Explained
 from everquery.index.rows import Rows
 from everquery.index.weighed import (
@@ -89,7 +89,7 @@ def walk_events(
 @kernel
 def walk_lane(
     rows: tuple[int, int], begin: int, end: int, ranks: Int64s, weight: Int64s,
-    intervals: tuple[Int32s, Int32s], slot: Int32s, flags: Bytes, lefts: Lefts, out: Int64s, n: int,
+    intervals: tuple[Int32s, Int32s], slot: Int32s, flags: Flags, lefts: Lefts, out: Int64s, n: int,
 ) -> tuple[Int64s, int, int]:  # fmt: skip
     """Take a lane's rows, all settled, through a few events; also return the least they lack."""
     lowest = ENDLESS
@@ -116,7 +116,7 @@ def walk_lane(
 @kernel
 def tell_lane(
     rows: tuple[int, int], base: int, prefix: Int64s, intervals: tuple[Int32s, Int32s],
-    slot: Int32s, flags: Bytes, lefts: Lefts, candidates: Int64s,
+    slot: Int32s, flags: Flags, lefts: Lefts, candidates: Int64s,
 ) -> tuple[int, int]:  # fmt: skip
     """Tell a lane's rows what they gained; list those that fire, as they were before.
 
@@ -172,7 +172,7 @@ def count_intervals(
     bounds: Floats,
     intervals: tuple[Int32s, Int32s],
     slot: Int32s,
-    flags: Bytes,
+    flags: Flags,
     lefts: Lefts,
     counts: Int64s,
     slack: Int64s,
@@ -364,7 +364,7 @@ class IntervalTotals:
             _scratch=(np.empty(widest, np.int64), np.empty(most, np.int64)),
         )
 
-    def count(self, events: WeighedEvents, flags: Bytes) -> Fires:
+    def count(self, events: WeighedEvents, flags: Flags) -> Fires:
         """Count events; return which rows fire at which of them, in no order."""
         attribute = self.rows.shape.attributes[0]
         values = np.ascontiguousarray(events.values[attribute])

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Int32s, Int64s
-from everquery.index.flags import LIVE, LIVE_MASK
+from everquery.core.arrays import Int32s, Int64s
+from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.index.kind import Explained
 from everquery.index.rows import Rows
 from everquery.index.weighed import ENDLESS, HEAVIEST, NEVER, Fires, Lefts, WeighedEvents
@@ -68,7 +68,7 @@ class ThresholdSegment:
         """What each row lacks, when it was last settled."""
         return self.totals.lefts
 
-    def count(self, events: WeighedEvents, flags: Bytes) -> Fires:
+    def count(self, events: WeighedEvents, flags: Flags) -> Fires:
         """Count events; return which rows fire at which of them, in no order."""
         n = events.position.size
         if self.tracking is not None:
@@ -131,7 +131,7 @@ class ThresholdSegment:
             self.tracking, self.missed = None, 0.0
             self.expect()
 
-    def _track(self, tracking: Tracking, events: WeighedEvents, flags: Bytes) -> Fires:
+    def _track(self, tracking: Tracking, events: WeighedEvents, flags: Flags) -> Fires:
         lanes = np.zeros(1, np.int64)
         if self.rows.shape.keyed:
             key = self.totals.lane_key

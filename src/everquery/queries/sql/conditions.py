@@ -63,15 +63,17 @@ def read_condition(cursor: Cursor, stream: Stream) -> tuple[dict[str, Interval],
     return ranges, key
 
 
-def read_key(cursor: Cursor, stream: Stream) -> str | int | None:
-    """Read what follows ``WHERE`` where no attribute may be restricted; return the key."""
+def read_key(cursor: Cursor, stream: Stream, why: str) -> str | int | None:
+    """Read what follows ``WHERE`` where no attribute may be restricted; return the key.
+
+    `why` says what a query of this kind is about: "it is over all events of its key".
+    """
     key: str | int | None = None
     for comparison in _read_comparisons(cursor, stream):
         if comparison.column != stream.key:
             instead = f"compare {stream.key} only" if stream.key else "leave the condition out"
             cursor.fail(
-                f"a quantile is over all events of its key, so {comparison.column} can't be"
-                f" restricted; {instead}",
+                f"{why}, so {comparison.column} can't be restricted; {instead}",
                 comparison.token,
             )
         key = _narrow_key(cursor, comparison, key)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from everquery.queries.block import check_fit
 from everquery.queries.interval import Interval
-from everquery.queries.quantile import Quantile
 from everquery.queries.spec import Query
-from everquery.queries.sql.emit import print_emit
+from everquery.queries.sql.emit import clause_of, print_emit
 from everquery.queries.sql.literals import print_number, print_span
-from everquery.queries.sql.quantiles import print_scope, print_selection
 from everquery.queries.sql.quotes import print_name, print_string
 from everquery.queries.sql.streams import SPANS
 from everquery.stream import Stream
@@ -24,17 +22,16 @@ def print_query(query: Query, stream: Stream) -> str:
 
     Examples
     --------
-    >>> from everquery.queries import Border
+    >>> import everquery as eq
     >>> trades = Stream("trades", key="symbol", attributes=["price"])
-    >>> print(print_query(Border("band", {"price": (40, 50)}, key="IBM"), trades))
+    >>> print(print_query(eq.Border("band", {"price": (40, 50)}, key="IBM"), trades))
     CREATE STANDING QUERY band AS
     SELECT * FROM trades WHERE symbol = 'IBM' AND price >= 40 AND price < 50
     EMIT ENTER, LEAVE;
     """
     check_fit(query, stream)
-    selected, scope = "*", ""
-    if isinstance(query, Quantile):
-        selected, scope = print_selection(query), print_scope(query, stream)
+    clause = clause_of(query)
+    selected, scope = clause.print_selection(query), clause.print_scope(query, stream)
     conditions = []
     if stream.key is not None and query.key is not None:
         key = print_string(query.key) if isinstance(query.key, str) else str(query.key)

@@ -7,14 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from everquery.errors import InvalidQueryError, UnknownStreamError
-from everquery.queries.interval import Interval
 from everquery.queries.labels import Labels
 from everquery.queries.spec import LONGEST_ID, bad_text
-from everquery.queries.sql.conditions import read_condition
 from everquery.queries.sql.cursor import Cursor
-from everquery.queries.sql.emit import read_emit
+from everquery.queries.sql.emit import read_emit, read_scope, read_selection
 from everquery.queries.sql.errors import InvalidSqlError, error_at, nearest
-from everquery.queries.sql.quantiles import QUANTILE, SCOPE, read_scope, read_selection
 from everquery.queries.sql.scanner import END, scan_statements
 from everquery.queries.sql.statements import (
     AlterQuery,
@@ -144,41 +141,15 @@ class _Reader:
         place = cursor.token
         query_id = cursor.id()
         cursor.expect("AS", "SELECT")
-        selection = None
-        if cursor.token.word == QUANTILE:
-            selection = read_selection(cursor)
-        elif not cursor.accept("*"):
-            why = nearest(cursor.token.text, [QUANTILE]) or ": notices carry all attributes"
-            cursor.fail(f"expected * or {QUANTILE}, found {cursor.token}{why}")
+        clause, selection = read_selection(cursor)
         cursor.expect("FROM")
         stream = self._stream()
-        if selection is None:
-            fields = self._read_box(stream)
-        else:
-            fields = read_scope(cursor, stream, selection)
-        spec, further = read_emit(cursor, stream, boxed=selection is None)
+        fields = read_scope(cursor, stream, clause, selection)
+        spec, further = read_emit(cursor, stream, clause)
         try:
             return CreateQuery(stream.name, spec(query_id, **fields, **further))
         except InvalidQueryError as error:
             raise cursor.error(str(error), place) from None
-
-    def _read_box(self, stream: Stream) -> dict[str, Any]:
-        """Read from behind the stream's name to before ``EMIT``; return fields of the spec."""
-        cursor = self._cursor
-        box: dict[str, Interval] = {}
-        key = None
-        expected = ["WHERE", "EMIT"]
-        if cursor.accept("WHERE"):
-            box, key = read_condition(cursor, stream)
-            expected = ["AND", "EMIT"]
-        if cursor.token.word in SCOPE:
-            cursor.fail(
-                f"{cursor.token} is not possible: only SELECT {QUANTILE}(...) is over a window or"
-                " in groups"
-            )
-        if cursor.token.word != "EMIT":
-            cursor.fail_expected(expected)
-        return {"box": box, "key": key}
 
     def _stream(self) -> Stream:
         place = self._cursor.token

@@ -47,6 +47,7 @@ class KeysPart(Part):
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
+        self._keys, self._admission = shard.contents.keys, shard.contents.admission
         self._follows = False
         # Of each key, as it was committed.
         self._next_seq: Int64s = np.empty(0, np.int64)
@@ -54,12 +55,12 @@ class KeysPart(Part):
 
     def whole(self) -> Saved:
         """Return all state."""
-        return self._save(np.arange(len(self._shard.keys), dtype=np.int32), 0, whole=True)
+        return self._save(np.arange(len(self._keys), dtype=np.int32), 0, whole=True)
 
     def changes(self) -> Saved:
         """Return what has changed since the last commit, or all where that is most of it."""
         changed = self._changed()
-        if 2 * changed.size >= len(self._shard.keys):
+        if 2 * changed.size >= len(self._keys):
             return self.whole()
         return self._save(changed, self._next_seq.size, whole=False)
 
@@ -69,14 +70,14 @@ class KeysPart(Part):
         saved.values.update(events=shard.events, notices=shard.notices, first=first)
         if not whole:
             saved.arrays["number"] = numbers
-        shard.keys.save(numbers, first, saved)
-        shard.admission.save(saved)
+        self._keys.save(numbers, first, saved)
+        self._admission.save(saved)
         if self._follows:
             self.follow()
         return saved
 
     def _changed(self) -> Int32s:
-        keys = self._shard.keys
+        keys = self._keys
         known = self._next_seq.size
         changed = np.ones(len(keys), np.bool_)
         changed[:known] = keys.next_seq[:known] != self._next_seq
@@ -85,7 +86,7 @@ class KeysPart(Part):
 
     def follow(self) -> None:
         """Note how far each key is."""
-        keys = self._shard.keys
+        keys = self._keys
         self._follows = True
         self._next_seq = keys.next_seq[: len(keys)].copy()
         self._seen = keys.seen[: len(keys)].copy()
@@ -94,10 +95,10 @@ class KeysPart(Part):
         """Check and take over what was saved."""
         shard = self._shard
         numbers, first = self._check(saved)
-        shard.keys.load(numbers, first, saved)
-        shard.admission.load(saved)
+        self._keys.load(numbers, first, saved)
+        self._admission.load(saved)
         shard.events, shard.notices = saved.values["events"], saved.values["notices"]
-        for index in shard.indexes.values():
+        for index in shard.contents.indexes.values():
             index.forget_positions()
 
     def _check(self, saved: Saved) -> tuple[Int32s, int]:
@@ -109,7 +110,7 @@ class KeysPart(Part):
         kinds = ("string", "int64", None) if keyed else ("null",)
         if "key_type" not in values or values["key_type"] not in kinds:
             refuse(f"keys have type {values.get('key_type')!r}, which can't be on this stream")
-        known = None if shard.keys.type is None else str(shard.keys.type)
+        known = None if self._keys.type is None else str(self._keys.type)
         if known is not None and values["key_type"] not in (None, known):
             refuse(f"keys have type {values['key_type']}, and not {known}")
         kind = read_time_type(saved.strings.pop("time_type", None), stream)
@@ -118,12 +119,12 @@ class KeysPart(Part):
         sizes = {"attributes": len(stream.attributes), "arrived": values["arrived"]}
         contents = Contents(saved.arrays, sizes, dtype_of(kind))
         first = values["first"]
-        if first != (0 if saved.whole else len(shard.keys)) and keyed:
+        if first != (0 if saved.whole else len(self._keys)) and keyed:
             refuse(f"new keys are numbered from {first} on, which can't be")
         named = first + _check_key_names(contents, values["key_type"])
         contents.sizes["keys"] = named if keyed else 1
-        if contents.sizes["keys"] < len(shard.keys):
-            refuse(f"it has {named} keys, and there were {len(shard.keys)} before")
+        if contents.sizes["keys"] < len(self._keys):
+            refuse(f"it has {named} keys, and there were {len(self._keys)} before")
         if not saved.whole:
             contents.check(CHANGED)
         contents.sizes.setdefault("saved", contents.sizes["keys"] if keyed else 1)
@@ -135,8 +136,8 @@ class KeysPart(Part):
         if saved.strings:
             refuse(f"it has a string {min(saved.strings)!r}, which has no meaning")
         if kind is not None:
-            if shard.admission.time_type not in (None, kind):
-                refuse(f"times have type {kind}, and not {shard.admission.time_type}")
+            if self._admission.time_type not in (None, kind):
+                refuse(f"times have type {kind}, and not {self._admission.time_type}")
             shard.set_time_type(kind)
         every = np.arange(contents.sizes["saved"], dtype=np.int32)
         return (every if saved.whole else saved.arrays["number"]), first

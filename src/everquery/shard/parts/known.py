@@ -26,15 +26,16 @@ def parts_of(shard: Shard) -> list[Part]:
         WaitingPart(shard),
         LettersPart(shard),
     ]
-    for kind, index in shard.indexes.items():
-        parts += index.parts(partial(_live_of_kind, shard, kind), partial(len, shard.keys))
+    for kind, index in shard.contents.indexes.items():
+        parts += index.parts(partial(_live_of_kind, shard, kind), partial(len, shard.contents.keys))
     return parts
 
 
 def _live_of_kind(shard: Shard, kind: str) -> Int32s:
     """Return the live queries of a kind, in order of registration."""
-    shard.settle()
-    return shard.of_kind(shard.catalog.kept().astype(np.int32), kind)
+    shard.queries.settle()
+    contents = shard.contents
+    return contents.of_kind(contents.catalog.kept().astype(np.int32), kind)
 
 
 def load_parts(parts: Sequence[Part], saved: Mapping[str, Saved]) -> None:

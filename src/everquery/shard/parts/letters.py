@@ -21,13 +21,13 @@ class LettersPart(Part):
     name = "letters"
 
     def __init__(self, shard: Shard) -> None:
-        self._shard = shard
+        self._contents = shard.contents
         self._counts: dict[str, int] | None = None  # as they were committed, where none is kept
 
     def whole(self) -> Saved:
         """Return counts and letters."""
         self.follow()
-        letters = self._shard.dead_letters
+        letters = self._contents.dead_letters
         strings = {"kept": table_bytes(letters.table())}
         return Saved({"counts": letters.by_reason()}, strings=strings)
 
@@ -39,7 +39,7 @@ class LettersPart(Part):
 
     def follow(self) -> None:
         """Note the counts."""
-        letters = self._shard.dead_letters
+        letters = self._contents.dead_letters
         self._counts = None if len(letters) else letters.by_reason()
 
     def load(self, saved: Saved) -> None:
@@ -55,11 +55,11 @@ class LettersPart(Part):
         if kept.num_rows > KEPT:
             refuse(f"it keeps {kept.num_rows} dead letters")
         self._check_schema(kept.schema)
-        self._shard.dead_letters.load(counts, kept)
+        self._contents.dead_letters.load(counts, kept)
 
     def _check_schema(self, schema: pa.Schema) -> None:
         """Raise if columns are not those that `everquery.state.dead_letters` keeps."""
-        stream, time = self._shard.stream, self._shard.admission.time_type
+        stream, time = self._contents.stream, self._contents.admission.time_type
         if schema.names != ["position", "reason", "detail", "key", "time", *stream.attributes]:
             refuse("dead letters have other columns")
         allowed: dict[str, tuple[Any, ...]] = {

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from everquery.core.arrays import Array, Bools, Int64s
+from everquery.core.arrays import Array, Bools, Bytes, Int64s
 from everquery.core.framing import DamagedError, NewerError
 from everquery.core.invariants import Column, Contents, check_none, of_type, refuse, short
 from everquery.core.parts import Part, Saved
-from everquery.index.flags import DIVERTED, LIVE, NEW, OPTION_FLAGS, PAUSED, RESUMED
+from everquery.index.flags import DIVERTED, LIVE, NEW, PAUSED, RESUMED, Flags, option_flags
 from everquery.index.rows import NO_KEY, Rows, Shape
 from everquery.kinds import KINDS
 from everquery.shard.parts.query_checks import (
@@ -24,7 +24,6 @@ from everquery.shard.shard import Shard
 
 STATES = {"live": LIVE, "paused": PAUSED, "new": NEW, "resumed": RESUMED, "diverted": DIVERTED}
 """What a query's flags say of it, apart from its options."""
-KIND_NAMES = tuple(KINDS)
 ROW_PARTS = ("slot", "key", "low", "high")
 
 COLUMNS = {
@@ -47,35 +46,37 @@ class QueriesPart(Part):
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
+        self._contents = shard.contents
 
     # -- saving -------------------------------------------------------------------------------
 
     def whole(self) -> Saved:
         """Return all queries."""
-        shard = self._shard
-        shard.settle()
-        kept = shard.catalog.kept()
-        flags, kinds = shard.catalog.flags[kept], shard.catalog.kind[kept]
+        shard, catalog = self._shard, self._contents.catalog
+        shard.queries.settle()
+        kept = catalog.kept()
+        flags, kinds = catalog.flags[kept], catalog.kind[kept]
         used = np.unique(kinds)
+        names = [tuple(self._contents.indexes)[number] for number in used]
         saved = Saved(
             {
-                "kinds": [KIND_NAMES[number] for number in used],
+                "kinds": names,
                 "states": STATES,
                 "shapes": [],
                 "quotas": list(shard.quotas.items()),
-                "ended": sorted(shard.ended),
+                "ended": sorted(shard.queries.ended),
             }
         )
-        shard.catalog.save(saved.arrays)
+        catalog.save(saved.arrays)
         saved.arrays["states"] = (flags & sum(STATES.values())).astype(np.uint8)
         saved.arrays["kinds"] = np.searchsorted(used, kinds).astype(np.uint8)
-        for number in used:
-            self._save_kind(KIND_NAMES[number], kept, np.flatnonzero(kinds == number), saved)
+        for kind, number in zip(names, used, strict=True):
+            self._save_kind(kind, kept, np.flatnonzero(kinds == number), saved)
         return saved
 
     def _save_kind(self, kind: str, kept: Int64s, ranks: Int64s, saved: Saved) -> None:
-        shard, index = self._shard, self._shard.indexes[kind]
-        for rows in index.rows(shard.catalog.flags):
+        catalog, index = self._contents.catalog, self._contents.indexes[kind]
+        for rows in index.rows(catalog.flags):
             prefix = f"rows{len(saved.values['shapes'])}."
             saved.values["shapes"].append([kind, list(rows.shape.attributes), rows.shape.keyed])
             slot = np.searchsorted(kept, rows.slot).astype(np.int32)
@@ -86,9 +87,9 @@ class QueriesPart(Part):
         slots = kept[ranks].astype(np.int32)
         for name, array in index.numbers(slots).items():
             saved.arrays[f"{kind} {name}"] = array
-        flags = shard.catalog.flags[slots]
-        for option in KINDS[kind].spec.options:
-            chosen = flags & OPTION_FLAGS[option] != 0
+        flags = catalog.flags[slots]
+        for option, flag in option_flags(KINDS[kind].spec.options).items():
+            chosen = flags & flag != 0
             if chosen.any():
                 saved.arrays[f"{kind} is {option}"] = np.packbits(chosen)
 
@@ -96,22 +97,21 @@ class QueriesPart(Part):
 
     def load(self, saved: Saved) -> None:
         """Check and take over queries; there are none yet."""
-        shard, values = self._shard, saved.values
-        if len(shard.catalog) or not saved.whole or saved.strings:
+        values = saved.values
+        if len(self._contents.catalog) or not saved.whole or saved.strings:
             raise DamagedError("queries come where others are already")
         check_quotas(of_type(values, "quotas", list))
         check_ended(of_type(values, "ended", list))
-        sizes = {"keys": len(shard.keys)}
-        contents = Contents(saved.arrays, sizes)
+        contents = Contents(saved.arrays, {"keys": len(self._contents.keys)})
         check_ids(contents)
-        names = _known_kinds(of_type(values, "kinds", list))
+        names = self._known_kinds(of_type(values, "kinds", list))
         contents.sizes["kinds"] = len(names)
         contents.check(COLUMNS)
         check_texts(contents)
         places = saved.arrays["kinds"]
         queries = _Loaded(
             contents,
-            np.array([KIND_NAMES.index(name) for name in names], np.uint8)[places]
+            np.array([self._contents.number_of(name) for name in names], np.uint8)[places]
             if names
             else places,
             _read_states(of_type(values, "states", dict), contents),
@@ -122,9 +122,19 @@ class QueriesPart(Part):
         contents.check_all_seen()
         self._take(saved, queries, rows)
 
+    def _known_kinds(self, names: list[Any]) -> list[str]:
+        for name in names:
+            if not isinstance(name, str) or names.count(name) > 1:
+                refuse(f"queries are of kind {short(name)}, which can't be")
+            if name not in self._contents.indexes:
+                raise NewerError(
+                    f"has queries of a kind {name[:80]!r} that this everquery does not know"
+                )
+        return names
+
     def _read_kind(self, kind: str, ranks: Int64s, queries: _Loaded) -> None:
         """Note the numbers and options of the queries of a kind."""
-        contents, index = queries.contents, self._shard.indexes[kind]
+        contents, index = queries.contents, self._contents.indexes[kind]
         known = index.numbers(np.empty(0, np.int32))
         schema = {
             f"{kind} {name}": Column(str(array.dtype), ("rows",), with_nan=True)
@@ -134,14 +144,14 @@ class QueriesPart(Part):
         queries.ranks[kind] = ranks
         queries.numbers[kind] = {name: contents[f"{kind} {name}"] for name in known}
         options = queries.options[kind] = {}
-        for option in KINDS[kind].spec.options:
+        for option, flag in option_flags(KINDS[kind].spec.options).items():
             name = f"{kind} is {option}"
             chosen = np.zeros(ranks.size, np.bool_)
             if contents.has(name):
                 contents.check({name: Column("uint8", ("bytes",))}, bytes=-(-ranks.size // 8))
                 chosen = np.unpackbits(contents[name], count=ranks.size).astype(np.bool_)
             options[option] = chosen
-            queries.flags[ranks[chosen]] |= OPTION_FLAGS[option]
+            queries.flags[ranks[chosen]] |= flag
 
     def _read_rows(self, shapes: list[Any], queries: _Loaded) -> list[tuple[str, Rows]]:
         """Return the boxes of queries; raise if they are not one for each query."""
@@ -156,13 +166,13 @@ class QueriesPart(Part):
             slot, key, low, high = (contents[prefix + part] for part in ROW_PARTS)
             if not slot.size:
                 refuse(f"array {prefix + 'slot'!r} is empty")
-            wrong = queries.kind[slot] != KIND_NAMES.index(kind)
+            wrong = queries.kind[slot] != self._contents.number_of(kind)
             check_none(wrong, f"{prefix}slot", slot, f"no {kind} query")
             check_none((key != NO_KEY) != keyed, f"{prefix}key", key, "a key, or none, where not")
             check_none(high <= low, f"{prefix}high", high, "not above the lower end")
             rows = Rows(Shape(attributes, keyed), slot, key, low, high)
             place = np.searchsorted(queries.ranks[kind], slot)
-            self._shard.indexes[kind].check_loaded(
+            self._contents.indexes[kind].check_loaded(
                 rows,
                 {name: array[place] for name, array in queries.numbers[kind].items()},
                 {name: chosen[place] for name, chosen in queries.options[kind].items()},
@@ -175,14 +185,14 @@ class QueriesPart(Part):
         return found
 
     def _take(self, saved: Saved, queries: _Loaded, rows: list[tuple[str, Rows]]) -> None:
-        shard = self._shard
+        shard, catalog, indexes = self._shard, self._contents.catalog, self._contents.indexes
         shard.quotas = dict(saved.values["quotas"])
-        shard.ended = set(saved.values["ended"])
-        shard.catalog.load(saved.arrays, queries.flags, queries.kind)
+        shard.queries.ended = set(saved.values["ended"])
+        catalog.load(saved.arrays, queries.flags, queries.kind)
         for kind, numbers in queries.numbers.items():
-            shard.indexes[kind].describe(queries.ranks[kind].astype(np.int32), numbers)
+            indexes[kind].describe(queries.ranks[kind].astype(np.int32), numbers)
         for kind, part in rows:
-            shard.indexes[kind].add(part, shard.catalog.flags, announce=False)
+            indexes[kind].add(part, catalog.flags, announce=False)
 
 
 class _Loaded:
@@ -197,7 +207,7 @@ class _Loaded:
     ranks, numbers, options : by kind
     """
 
-    def __init__(self, contents: Contents, kind: Array, flags: Array) -> None:
+    def __init__(self, contents: Contents, kind: Bytes, flags: Flags) -> None:
         self.contents = contents
         self.kind = kind
         self.flags = flags
@@ -206,18 +216,7 @@ class _Loaded:
         self.options: dict[str, dict[str, Bools]] = {}
 
 
-def _known_kinds(names: list[Any]) -> list[str]:
-    for name in names:
-        if not isinstance(name, str) or names.count(name) > 1:
-            refuse(f"queries are of kind {short(name)}, which can't be")
-        if name not in KINDS:
-            raise NewerError(
-                f"has queries of a kind {name[:80]!r} that this everquery does not know"
-            )
-    return names
-
-
-def _read_states(said: dict[str, Any], contents: Contents) -> Array:
+def _read_states(said: dict[str, Any], contents: Contents) -> Flags:
     """Return the flags of queries, from bits that the header gives names to."""
     saved = contents["states"]
     for name, bit in said.items():
@@ -227,7 +226,7 @@ def _read_states(said: dict[str, Any], contents: Contents) -> Array:
             raise NewerError(f"has a state {name[:80]!r}, which this everquery does not know")
     unnamed = ~np.uint8(sum(set(said.values()))) if said else np.uint8(255)
     check_none(saved & unnamed != 0, "states", saved, "a state without name")
-    flags = np.zeros(saved.size, np.uint8)
+    flags = np.zeros(saved.size, np.uint16)
     for name, bit in said.items():
         flags[saved & np.uint8(bit) != 0] |= STATES[name]
     check_none(flags & LIVE == 0, "states", saved, "no live query's")

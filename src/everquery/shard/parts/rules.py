@@ -21,7 +21,6 @@ from everquery.core.invariants import (
     short,
 )
 from everquery.core.parts import Part, Saved
-from everquery.index.rows import ANSWER
 from everquery.kinds import KINDS
 from everquery.queries.spans import (
     FRACTION,
@@ -44,13 +43,6 @@ UNITS = {
     "microseconds": MICROSECONDS,
     "nanoseconds": NANOSECONDS,
 }
-OUTCOMES = [
-    [name, outcome.event, outcome.reason]
-    for name, kind in KINDS.items()
-    for outcome in kind.index.outcomes
-]
-"""What the codes of notices stand for that may wait."""
-
 RULES = {
     "end": Column(TIME, ("queries",)),
     "home": Column("int32", ("queries",), least=-1, below="keys"),
@@ -67,14 +59,15 @@ PAIRS = {
     "crossing": Column("int64", ("pairs",), least=-1, below="codes"),
     "deadline": Column(TIME, ("pairs",)),
     "crossing_seq": Column("int64", ("pairs",), least=-1, below=MOST),
-    "crossing_values": Column("float64", ("figures", "pairs"), with_nan=True),
+    "crossing_values": Column("float64", ("attributes", "pairs"), with_nan=True),
+    "crossing_figures": Column("int64", ("figures", "pairs")),
     "open": Column("uint8", ("pairs",), below=2),
     "closes": Column(TIME, ("pairs",)),
     "held": Column("int64", ("pairs",), least=0, below=MOST),
     "last": Column("int64", ("pairs",), least=0, below="codes"),
     "last_seq": Column("int64", ("pairs",), least=-1, below=MOST),
-    "last_values": Column("float64", ("figures", "pairs"), with_nan=True),
-    "last_total": Column("int64", ("pairs",), least=0),
+    "last_values": Column("float64", ("attributes", "pairs"), with_nan=True),
+    "last_figures": Column("int64", ("figures", "pairs")),
 }
 
 
@@ -87,13 +80,13 @@ class RulesPart(Part):
     name = "rules"
 
     def __init__(self, shard: Shard) -> None:
-        self._shard = shard
+        self._contents = shard.contents
 
     def whole(self) -> Saved:
         """Return the spans and ends of all queries."""
-        saved = Saved({"units": UNITS, "active": self._shard.hygiene.active})
+        saved = Saved({"units": UNITS, "active": self._contents.hygiene.active})
         if saved.values["active"]:
-            self._shard.hygiene.rules.save(saved.arrays, self._shard.catalog.kept())
+            self._contents.hygiene.rules.save(saved.arrays, self._contents.catalog.kept())
         return saved
 
     def changes(self) -> None:
@@ -102,20 +95,20 @@ class RulesPart(Part):
 
     def load(self, saved: Saved) -> None:
         """Check and take over spans and ends."""
-        shard = self._shard
-        kept, kind = shard.catalog.kept(), shard.admission.time_type
-        sizes = {"queries": kept.size, "keys": len(shard.keys)}
+        here = self._contents
+        kept, kind = here.catalog.kept(), here.admission.time_type
+        sizes = {"queries": kept.size, "keys": len(here.keys)}
         contents = Contents(saved.arrays, sizes, dtype_of(kind))
         if of_type(saved.values, "active", bool):
             if saved.values.get("units") != UNITS:
                 raise NewerError("has spans in units that this everquery does not know")
             self._check(contents, kept)
-            shard.hygiene.rules.load(saved.arrays, kept, kind)
+            here.hygiene.rules.load(saved.arrays, kept, kind)
         contents.check_all_seen()
 
     def _check(self, contents: Contents, kept: Int64s) -> None:
         contents.check(RULES)
-        kinds = self._shard.catalog.kind[kept]
+        kinds = self._contents.catalog.kind[kept]
         spans = {name: _check_span(contents, name, kinds) for name in SPANS}
         unbased = contents["unbased"]
         if unbased.size:
@@ -147,17 +140,17 @@ class WaitingPart(Part):
     name = "waiting"
 
     def __init__(self, shard: Shard) -> None:
-        self._shard = shard
+        self._contents = shard.contents
         self._empty: dict[str, Any] | None = None  # what was said last, while nothing waited
 
     def whole(self) -> Saved:
         """Return all that waits."""
-        hygiene = self._shard.hygiene
+        hygiene = self._contents.hygiene
         saved = Saved({"throttled": hygiene.throttled, "undone": hygiene.undone})
         self._empty = None
         if len(hygiene.pairs):
-            saved.values.update(outcomes=OUTCOMES, figures=list(ANSWER))
-            hygiene.pairs.save(saved.arrays, self._shard.catalog.kept())
+            saved.values.update(outcomes=_outcomes(), figures=self._figures())
+            hygiene.pairs.save(saved.arrays, self._contents.catalog.kept())
         else:
             self._empty = saved.values
         return saved
@@ -173,14 +166,14 @@ class WaitingPart(Part):
 
     def load(self, saved: Saved) -> None:
         """Check and take over what waited."""
-        hygiene = self._shard.hygiene
+        hygiene = self._contents.hygiene
         for name in ("throttled", "undone"):
             check_count(name, saved.values.get(name))
-        kept, kind = self._shard.catalog.kept(), self._shard.admission.time_type
+        kept, kind = self._contents.catalog.kept(), self._contents.admission.time_type
         contents = Contents(saved.arrays, self._sizes(kept), dtype_of(kind))
         if saved.arrays:
             codes = _Codes(of_type(saved.values, "outcomes", list))
-            if saved.values.get("figures") != list(ANSWER):
+            if saved.values.get("figures") != self._figures():
                 raise NewerError("has figures of notices that this everquery does not know")
             contents.sizes["codes"] = codes.here.size
             contents.check(PAIRS)
@@ -194,12 +187,20 @@ class WaitingPart(Part):
         hygiene.pairs.counts[CANCELLED] = saved.values["undone"]
 
     def _sizes(self, kept: Int64s) -> dict[str, int]:
-        figures = len(self._shard.stream.attributes) + len(ANSWER)
-        return {"queries": kept.size, "keys": len(self._shard.keys), "figures": figures}
+        return {
+            "queries": kept.size,
+            "keys": len(self._contents.keys),
+            "attributes": len(self._contents.stream.attributes),
+            "figures": len(self._figures()),
+        }
+
+    def _figures(self) -> list[str]:
+        """Return what the figures of notices are, in their order."""
+        return list(self._contents.outcomes.columns)
 
     def _check(self, contents: Contents, kept: Int64s, codes: _Codes) -> None:
         """Raise if what waits can't be of its query, or is not due when it is said to be."""
-        query, rules = contents["query"], self._shard.hygiene.rules
+        query, rules = contents["query"], self._contents.hygiene.rules
         pair = contents["key"].astype(np.int64) << KEY_SHIFT | query
         check_unique("array 'query', with 'key',", pair)
         crossing, is_open = contents["crossing"], contents["open"] != 0
@@ -210,27 +211,24 @@ class WaitingPart(Part):
         check_none(waits & ~dwells, "crossing", crossing, "of who does not dwell")
         check_none(is_open & ~throttles, "query", query, "of who holds nothing back")
         holds = is_open & (contents["held"] > 0)
-        kinds = self._shard.catalog.kind[slot]
+        kinds = self._contents.catalog.kind[slot]
         for name, used in (("crossing", waits), ("last", holds)):
             code = contents[name]
             check_none(used & (codes.kind[code] != kinds), name, code, "of another kind")
         _check_due(contents, waits, is_open)
-        none, indexes = np.empty(0, np.int32), self._shard.indexes.values()
-        counts = np.array(["total" in index.numbers(none) for index in indexes])
-        total = contents["last_total"]
-        check_none((total > 0) & ~counts[kinds], "last_total", total, "of who does not count")
 
 
 class _Codes:
     """The outcomes that were saved, and their codes here."""
 
     def __init__(self, names: list[Any]) -> None:
+        known = _outcomes()
         for name in names:
-            if name not in OUTCOMES:
+            if name not in known:
                 raise NewerError(f"has notices {short(name)}, which this everquery does not know")
-        self.here = np.array([OUTCOMES.index(name) for name in names], np.int64)
+        self.here = np.array([known.index(name) for name in names], np.int64)
         kinds: list[str | None] = [*KINDS]
-        self.kind = np.array([kinds.index(name) for name, _, _ in OUTCOMES], np.int64)
+        self.kind = np.array([kinds.index(name) for name, _, _ in known], np.int64)
 
     def translate(self, contents: Contents) -> None:
         """Let arrays that are checked have codes of this everquery."""
@@ -238,6 +236,15 @@ class _Codes:
             codes = contents[name]
             known = codes != NOTHING
             codes[known] = self.here[codes[known]]
+
+
+def _outcomes() -> list[list[str | None]]:
+    """Return what the codes of notices stand for that may wait, in their order."""
+    return [
+        [name, outcome.event, outcome.reason]
+        for name, kind in KINDS.items()
+        for outcome in kind.index.outcomes
+    ]
 
 
 def _given(spans: Array, slots: Array) -> Array:

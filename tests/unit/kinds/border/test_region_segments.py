@@ -8,16 +8,8 @@ import pytest
 
 import everquery as eq
 from everquery.index.flags import LIVE
-from everquery.index.rows import (
-    CODE_MASK,
-    PLACE_SHIFT,
-    SLOT_MASK,
-    SLOT_SHIFT,
-    Grouped,
-    Rows,
-    Shape,
-    Step,
-)
+from everquery.index.rows import Grouped, Rows, Shape, Step
+from everquery.index.sort_keys import CODE_MASK, PLACE_SHIFT, SLOT_MASK, SLOT_SHIFT
 from everquery.kinds.border.region_segments import RegionSegments, pyramid_levels
 from everquery.kinds.border.walk import ENTER, LEAVE
 
@@ -108,7 +100,7 @@ def test_walk_equals_brute_force(keyed, attributes, jump, dropped, width):
     high[1:] += 0.5
     high[0, :20] = np.nan
     low[0, 20:40] = -np.inf
-    flags = np.full(n, LIVE, np.uint8)
+    flags = np.full(n, LIVE, np.uint16)
     if dropped:
         flags[::7] = 0
     rows = Rows(

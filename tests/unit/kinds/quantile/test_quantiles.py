@@ -15,7 +15,7 @@ from everquery.errors import (
     InvalidTableError,
     UnknownQueryError,
 )
-from everquery.testing.brute_force import allowed_ranks, ranks_of
+from everquery.kinds.quantile.exact_ranks import allowed_ranks, ranks_of
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 TWO = eq.Stream("s", key="k", time="t", attributes=["x", "y"])

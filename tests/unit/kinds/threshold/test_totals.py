@@ -95,7 +95,7 @@ def test_fires_are_those_of_counting_one_by_one(sizes, attributes, keys, repeat,
     totals = (IntervalTotals if attributes == 1 else BoxTotals).build(rows)
     begin(totals, total, repeats)
     naive = Naive(rows, total, repeats)
-    flags = np.ones(len(rows), np.uint8)
+    flags = np.ones(len(rows), np.uint16)
     fired = 0
     for size in sizes:
         events = random_events(rng, size, attributes, keys)
@@ -114,7 +114,7 @@ def test_sweeping_and_stabbing_tell_the_same(monkeypatch):
     rows = random_rows(rng, 400, 2)
     total, repeats = rng.integers(1, 9_000, 400), rng.random(400) < 0.5
     events = random_events(rng, 2_000, 2)
-    flags = np.ones(400, np.uint8)
+    flags = np.ones(400, np.uint16)
     found = []
     for sweeps in (True, False):
         monkeypatch.setattr(BoxTotals, "_sweeps", lambda _self, _events, sweeps=sweeps: sweeps)
@@ -135,7 +135,7 @@ def test_ways_change_and_the_answer_does_not(attributes, keys, monkeypatch):
     rows = random_rows(rng, 60, attributes, keys)
     total, repeats = rng.integers(1, 300, 60), rng.random(60) < 0.6
     segment, naive = segment_of(rows, total, repeats), Naive(rows, total, repeats)
-    flags = np.ones(60, np.uint8)
+    flags = np.ones(60, np.uint16)
     tracked = []
     for size in [1] * 60 + [5_000] * 4 + [2] * 30 + [3_000] * 3:
         if size > 2:  # as if a signal were dear
@@ -161,7 +161,7 @@ def test_explain_tells_the_way(monkeypatch):
     monkeypatch.setattr(threshold_segment, "SIGNAL_NS", 1.0)
     segment.lefts.left[0] = 1
     segment.expect()
-    segment.count(random_events(rng, 1, 1), np.ones(60, np.uint8))
+    segment.count(random_events(rng, 1, 1), np.ones(60, np.uint16))
     assert "endpoint tree" in segment.explain(3).path
     assert segment.nbytes() > segment.totals.nbytes()
 
@@ -170,7 +170,7 @@ def test_dropped_rows_do_not_fire():
     rng = np.random.default_rng(1)
     for attributes in (1, 2):
         rows = random_rows(rng, 50, attributes)
-        flags = np.ones(50, np.uint8)
+        flags = np.ones(50, np.uint16)
         flags[::2] = 0
         for size in (4, 4_000):
             totals = (IntervalTotals if attributes == 1 else BoxTotals).build(rows)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from everquery.errors import InvalidQueryError
-from everquery.queries.numbers import Number, NumberField
-from everquery.queries.quantile import EPSILON, LAST, PHI, Quantile, bad_window
+from everquery.kinds.quantile.spec import EPSILON, LAST, PHI, Quantile, bad_window
+from everquery.queries.sql.clause import Clause
 from everquery.queries.sql.conditions import read_key
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.errors import nearest
 from everquery.queries.sql.literals import print_number
+from everquery.queries.sql.options import read_number
 from everquery.queries.sql.quotes import print_name
 from everquery.queries.sql.scanner import Token
 from everquery.stream import Stream
 
 QUANTILE = "QUANTILE"
-SCOPE = ("GROUP", "OVER")  # what begins a clause that only a quantile has
+ABOUT = "a quantile is over all events of its key"
 
 
 class Selection(NamedTuple):
@@ -26,6 +26,40 @@ class Selection(NamedTuple):
     token: Token
     phi: tuple[float, ...]
     epsilon: float
+
+
+class QuantileClause(Clause):
+    """``SELECT QUANTILE(price, 0.99, 0.005) FROM trades OVER LAST 500 ROWS EMIT CHANGES``."""
+
+    words = ("CHANGES",)
+    further = ("BY", "LAST", "ROWS")
+    selects = QUANTILE
+    scopes = ("GROUP", "OVER")
+
+    def read(self, cursor: Cursor, stream: Stream) -> dict[str, Any]:
+        """Read ``CHANGES``."""
+        cursor.expect("CHANGES")
+        return {}
+
+    def print(self, query: Quantile, stream: Stream) -> str:
+        """Return what follows ``EMIT``."""
+        return "CHANGES"
+
+    def read_selection(self, cursor: Cursor) -> Selection:
+        """Read ``QUANTILE(attribute, phi, epsilon)``, several with commas between them."""
+        return read_selection(cursor)
+
+    def read_scope(self, cursor: Cursor, stream: Stream, selection: Selection) -> dict[str, Any]:
+        """Read the condition on the key, the group and the window."""
+        return read_scope(cursor, stream, selection)
+
+    def print_selection(self, query: Quantile) -> str:
+        """Return a call for each rank."""
+        return print_selection(query)
+
+    def print_scope(self, query: Quantile, stream: Stream) -> str:
+        """Return the group and the window."""
+        return print_scope(query, stream)
 
 
 def read_selection(cursor: Cursor) -> Selection:
@@ -53,10 +87,10 @@ def _read_call(cursor: Cursor, first: Selection | None) -> Selection:
             token,
         )
     cursor.expect(",")
-    phi = float(_read_number(cursor, PHI))
+    phi = float(read_number(cursor, PHI))
     cursor.expect(",")
     place = cursor.token
-    epsilon = float(_read_number(cursor, EPSILON))
+    epsilon = float(read_number(cursor, EPSILON))
     if first is not None and epsilon != first.epsilon:
         cursor.fail(
             f"the quantiles of a query have one epsilon, here {print_number(first.epsilon)};"
@@ -65,19 +99,6 @@ def _read_call(cursor: Cursor, first: Selection | None) -> Selection:
         )
     cursor.expect(")")
     return Selection(attribute, token, (phi,), epsilon)
-
-
-def _read_number(cursor: Cursor, number: NumberField) -> Number:
-    place = cursor.token
-    if not cursor.at_value():
-        cursor.fail_expected([], f"{number.name}, a number or a :parameter")
-    value = cursor.value()
-    if number.whole and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    try:
-        return number.read(value)
-    except InvalidQueryError as error:
-        raise cursor.error(str(error), place) from None
 
 
 def read_scope(cursor: Cursor, stream: Stream, selection: Selection) -> dict[str, Any]:
@@ -96,7 +117,7 @@ def read_scope(cursor: Cursor, stream: Stream, selection: Selection) -> dict[str
     }
     expected = ["WHERE", "GROUP", "OVER", "EMIT"]
     if cursor.accept("WHERE"):
-        fields["key"] = read_key(cursor, stream)
+        fields["key"] = read_key(cursor, stream, ABOUT)
         expected[0] = "AND"
     if cursor.token.word == "GROUP":
         fields["by_key"] = _read_group(cursor, stream, fields.get("key"))
@@ -127,7 +148,7 @@ def _read_group(cursor: Cursor, stream: Stream, key: str | int | None) -> bool:
 def _read_window(cursor: Cursor, epsilon: float) -> int:
     cursor.expect("LAST")
     place = cursor.token
-    last = int(_read_number(cursor, LAST))
+    last = int(read_number(cursor, LAST))
     reason = bad_window(last, epsilon)
     if reason:
         cursor.fail(reason, place)

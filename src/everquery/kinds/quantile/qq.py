@@ -6,17 +6,37 @@ ranks, so that the chart of the whole and any part of it, looked at closely, cos
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.engine import Engine
-from everquery.engine.results import Answer
-from everquery.queries import Quantile
+from everquery.kinds.answer import Answer
+from everquery.kinds.quantile.feed import FINEST
+from everquery.kinds.quantile.spec import Quantile
+from everquery.queries import Query
 from everquery.queries.spec import Key
 
+__all__ = ["FINEST", "Side", "Summing", "compare", "spaced"]
+
 DIGITS = 12  # of ranks: 0.015, not 0.015000000000000001
+
+
+class Summing(Protocol):
+    """What takes in rows and sums them up; an engine does."""
+
+    def queries(self) -> pa.Table:
+        """Return the live queries."""
+
+    def register(self, query: Query) -> None:
+        """Register a query."""
+
+    def quantiles(
+        self, attribute: str | None, *, phi: Iterable[float], key: Key | None
+    ) -> list[Answer]:
+        """Return quantiles of rows that a query is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +47,12 @@ class Side:
     ----------
     name : str
         What people call them.
-    engine : Engine
+    engine : Summing
     key : str or int, optional
     """
 
     name: str
-    engine: Engine
+    engine: Summing
     key: Key | None = None
 
     def watch(self, attribute: str, epsilon: float) -> None:

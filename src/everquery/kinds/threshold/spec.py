@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from everquery.errors import InvalidQueryError
+from everquery.queries.fields import FlagField, declared
 from everquery.queries.numbers import Limit, NumberField
 from everquery.queries.spec import Query
 
@@ -20,7 +20,13 @@ TOTAL = NumberField(
             f"must be at most {LARGEST_TOTAL:,}, which 64 bits can hold",
         ),
     ),
+    takes="whole number, 1 or more",
+    meaning="How much weight fires: of the stream's weight column, or so many events.",
+    in_clause=True,
+    example="1000",
 )
+REPEAT = FlagField("repeat", meaning="Start again from zero after a fire.", in_clause=True)
+COUNT = FlagField("count", meaning="Count events, whatever they weigh.", in_clause=True)
 
 
 @dataclass(frozen=True)
@@ -46,20 +52,9 @@ class Threshold(Query):
     False
     """
 
-    total: int = field(kw_only=True)
-    repeat: bool = field(default=False, kw_only=True)
-    count: bool = field(default=False, kw_only=True)
+    total: int = field(kw_only=True, metadata=declared(TOTAL))
+    repeat: bool = field(default=False, kw_only=True, metadata=declared(REPEAT))
+    count: bool = field(default=False, kw_only=True, metadata=declared(COUNT))
 
     kind: ClassVar[str] = "threshold"
-    options: ClassVar[tuple[str, ...]] = ("repeat", "count")
     across_keys: ClassVar[bool] = True
-    numbers: ClassVar[tuple[NumberField, ...]] = (TOTAL,)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._read_number(TOTAL)
-        for name in self.options:
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidQueryError(
-                    f"query {self.id!r}: {name} is {getattr(self, name)!r}; it is true or false"
-                )

@@ -5,8 +5,8 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from everquery import Quantile
 from everquery.errors import InvalidQueryError
-from everquery.queries import Quantile
 from everquery.queries.sql import CreateQuery, InvalidSqlError, print_query, read_statement
 from everquery.stream import Stream
 

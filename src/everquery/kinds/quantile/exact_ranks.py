@@ -8,10 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from everquery.queries import Quantile
-
-Answer = tuple[float, int, int, int, float]
-"""Value, bounds of its rank, how many rows, and the epsilon that was honoured."""
+from everquery.kinds.quantile.spec import Quantile
 
 COARSEST, COARSEST_WINDOW, FINEST = 0.005, 0.02, 0.0001  # of summaries; see docs/quantiles.md
 

@@ -6,12 +6,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from everquery.errors import InvalidQueryError
+from everquery.queries.fields import EventsField, FlagField, SpanField, declared
 from everquery.queries.numbers import Bools, NumberColumn
 from everquery.queries.spec import Query
 from everquery.stream import Span, Stream
 
 EVENTS = ("enter", "leave")
+
+SILENT = FlagField(
+    "silent", meaning="Do not report the keys inside at registration or when it is resumed."
+)
+EMIT = EventsField(
+    "emit",
+    events=EVENTS,
+    meaning="What is told: both, unless said otherwise.",
+    takes="enter, leave, or both: enter,leave",
+    in_clause=True,
+)
+DWELL = SpanField(
+    "dwell", meaning="A crossing counts after the key has stayed on that side for this long."
+)
 
 
 @dataclass(frozen=True)
@@ -34,41 +48,11 @@ class Border(Query):
     False
     """
 
-    emit: tuple[str, ...] = field(default=EVENTS, kw_only=True)
-    silent: bool = field(default=False, kw_only=True)
-    dwell: Span | None = field(default=None, kw_only=True)
+    silent: bool = field(default=False, kw_only=True, metadata=declared(SILENT))
+    emit: tuple[str, ...] = field(default=EVENTS, kw_only=True, metadata=declared(EMIT))
+    dwell: Span | None = field(default=None, kw_only=True, metadata=declared(DWELL))
 
     kind: ClassVar[str] = "border"
-    spans: ClassVar[tuple[str, ...]] = ("ttl", "dwell", "throttle")
-    options: ClassVar[tuple[str, ...]] = ("silent", "skip_enter", "skip_leave")
-    words: ClassVar[Mapping[str, str]] = {"emit": "enter, leave or enter,leave, or null for both"}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.silent, bool):
-            raise InvalidQueryError(
-                f"query {self.id!r}: silent is {self.silent!r}; it is true or false"
-            )
-        emit = (self.emit,) if isinstance(self.emit, str) else tuple(self.emit)
-        if not emit or set(emit) - set(EVENTS):
-            raise InvalidQueryError(
-                f"query {self.id!r}: emit is {self.emit!r}; it takes 'enter', 'leave' or both"
-            )
-        object.__setattr__(self, "emit", tuple(event for event in EVENTS if event in emit))
-
-    @classmethod
-    def options_of_word(cls, column: str, word: str) -> tuple[str, ...] | None:
-        """Return what ``enter``, ``leave`` or ``enter,leave`` leaves out.
-
-        Examples
-        --------
-        >>> Border.options_of_word("emit", "leave"), Border.options_of_word("emit", "enter,leave")
-        (('skip_enter',), ())
-        """
-        told = [event.strip() for event in word.split(",")]
-        if set(told) - set(EVENTS):
-            return None
-        return tuple(f"skip_{event}" for event in EVENTS if event not in told)
 
     @classmethod
     def bad_rows(

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
+from everquery.queries.fields import AttributeField, FlagField, declared
 from everquery.queries.interval import Interval
 from everquery.queries.numbers import NONE, Bools, Limit, NumberColumn, NumberField
 from everquery.queries.spec import LONGEST_ID, Query, bad_text
@@ -19,15 +20,23 @@ from everquery.stream import Stream
 
 LONGEST_WINDOW = 2**31 - 1  # rows
 
+ATTRIBUTE = AttributeField("attribute", meaning="Whose values are ranked.", in_clause=True)
 PHI = NumberField(
     "phi",
     whole=False,
     limits=(Limit(lambda phi: (phi <= 0) | (phi > 1), "must be above 0 and at most 1"),),
+    several=True,
+    meaning="The rank asked for, as a share; several make one query each.",
+    in_clause=True,
+    example="0.99",
 )
 EPSILON = NumberField(
     "epsilon",
     whole=False,
     limits=(Limit(lambda epsilon: (epsilon <= 0) | (epsilon >= 1), "must be above 0 and below 1"),),
+    meaning="How far off the rank may be, as a share.",
+    in_clause=True,
+    example="0.005",
 )
 LAST = NumberField(
     "last",
@@ -37,6 +46,14 @@ LAST = NumberField(
         Limit(lambda last: last < 1, "must be 1 or more: an empty window has no quantile"),
         Limit(lambda last: last > LONGEST_WINDOW, f"must be at most {LONGEST_WINDOW:,} rows"),
     ),
+    meaning="Rank only so many values, the newest; at least 1/epsilon.",
+    takes="whole number, 1 or more",
+    in_clause=True,
+)
+BY_KEY = FlagField(
+    "by_key",
+    meaning="Rank each key's values apart, not those of all keys together.",
+    in_clause=True,
 )
 
 _ROUNDING = 1e-9  # of 1/epsilon: that of 0.01 is 100, whatever float64 makes of it
@@ -70,32 +87,26 @@ class Quantile(Query):
     """
 
     box: Mapping[str, Any] = field(init=False, repr=False, compare=False)
-    attribute: str
-    phi: float | tuple[float, ...] = field(kw_only=True)
-    epsilon: float = field(kw_only=True)
-    last: int | None = field(default=None, kw_only=True)
-    by_key: bool = field(default=False, kw_only=True)
+    attribute: str = field(metadata=declared(ATTRIBUTE))
+    phi: float | tuple[float, ...] = field(kw_only=True, metadata=declared(PHI))
+    epsilon: float = field(kw_only=True, metadata=declared(EPSILON))
+    last: int | None = field(default=None, kw_only=True, metadata=declared(LAST))
+    by_key: bool = field(default=False, kw_only=True, metadata=declared(BY_KEY))
 
     kind: ClassVar[str] = "quantile"
-    options: ClassVar[tuple[str, ...]] = ("by_key",)
     across_keys: ClassVar[bool] = True
-    boxed: ClassVar[bool] = False
-    numbers: ClassVar[tuple[NumberField, ...]] = (PHI, EPSILON, LAST)
 
     def __post_init__(self) -> None:
         named = isinstance(self.attribute, str)
         object.__setattr__(self, "box", Box({self.attribute: Interval()} if named else {}))
         super().__post_init__()
-        if not named:
-            raise self._error(f"attribute is {self.attribute!r}; it must be the name of one")
-        self._read_phi()
-        for number in (EPSILON, LAST):
-            self._read_number(number)
+        for phi in self.phi if isinstance(self.phi, tuple) else ():
+            reason = bad_text(self._id_of(phi), "query id", LONGEST_ID)
+            if reason:
+                raise InvalidQueryError(f"{reason}; it is that of a part: one for each phi")
         reason = None if self.last is None else bad_window(self.last, self.epsilon)
         if reason:
             raise self._error(reason)
-        if not isinstance(self.by_key, bool):
-            raise self._error(f"by_key is {self.by_key!r}; it is true or false")
         if self.by_key and self.key is not None:
             raise self._error(
                 f"by_key asks for every key's quantile, and it has a key already, {self.key!r};"
@@ -104,28 +115,6 @@ class Quantile(Query):
 
     def _error(self, reason: str) -> InvalidQueryError:
         return InvalidQueryError(f"query {self.id!r}: {reason}")
-
-    def _read_phi(self) -> None:
-        """Read one rank or several; a sequence of one is that one."""
-        several = self.phi.tolist() if isinstance(self.phi, np.ndarray) else self.phi
-        if not isinstance(several, (list, tuple)):
-            self._read_number(PHI)
-            return
-        if not several:
-            raise self._error(f"phi is {self.phi!r}; give at least one rank")
-        try:
-            ranks = tuple(float(PHI.read(each)) for each in several)
-        except InvalidQueryError as error:
-            raise self._error(str(error)) from None
-        seen = set()
-        for rank in ranks:
-            if rank in seen:
-                raise self._error(f"phi has {rank!r} twice; give each rank once")
-            seen.add(rank)
-            reason = len(ranks) > 1 and bad_text(self._id_of(rank), "query id", LONGEST_ID)
-            if reason:
-                raise InvalidQueryError(f"{reason}; it is that of a part: one for each phi")
-        object.__setattr__(self, "phi", ranks if len(ranks) > 1 else ranks[0])
 
     def _id_of(self, phi: float) -> str:
         return f"{self.id}[{phi!r}]"
@@ -149,6 +138,11 @@ class Quantile(Query):
         """Whether this query ranks the values of all keys together."""
         return super().looks_across_keys and not self.by_key
 
+    @classmethod
+    def rows_across_keys(cls, keyed: bool, options: Mapping[str, Bools], n: int) -> Bools:
+        """Tell which queries of a block rank the values of all keys together."""
+        return super().rows_across_keys(keyed, options, n) & ~options["by_key"]
+
     def parts(self) -> tuple[Query, ...]:
         """Return one query for each phi, with ids such as ``latency[0.99]``; itself if it is one.
 
@@ -157,6 +151,21 @@ class Quantile(Query):
         if not isinstance(self.phi, tuple):
             return (self,)
         return tuple(replace(self, id=self._id_of(phi), phi=phi) for phi in self.phi)
+
+    @classmethod
+    def composite_of(cls, part_id: str) -> str | None:
+        """Return the id of the composite that a query with this id may be a part of, or None.
+
+        Examples
+        --------
+        >>> Quantile.composite_of("latency[0.99]"), Quantile.composite_of("latency[p99]")
+        ('latency', None)
+        """
+        name, bracket, phi = part_id.rpartition("[")
+        try:
+            return name if bracket and f"{float(phi[:-1])!r}]" == phi else None
+        except ValueError:
+            return None
 
     def misfit(self, stream: Stream) -> str | None:
         """Return why the query can't be on the stream, or None."""

@@ -1,0 +1,75 @@
+"""What users give to an engine, as its parts want it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import date, datetime
+
+import pyarrow as pa
+
+from everquery.errors import InvalidBatchError, InvalidQueryError, InvalidStreamError
+from everquery.queries.spec import LONGEST_KEY, Key, bad_text
+from everquery.stream import OWNER_COLUMNS, Stream
+
+
+def ids_of(query_id: str | Iterable[str]) -> pa.Array:
+    """Return query ids, given as one, as several or as an Arrow column, as an Arrow array."""
+    ids = [query_id] if isinstance(query_id, str) else query_id
+    try:
+        if isinstance(ids, pa.ChunkedArray):
+            ids = ids.combine_chunks()
+        if not isinstance(ids, pa.Array):
+            return pa.array(ids, pa.string())
+        if pa.types.is_dictionary(ids.type):
+            ids = ids.dictionary_decode()
+        if _is_text(ids.type):
+            ids.validate(full=True)
+            return ids.cast(pa.string())
+    except (pa.ArrowException, TypeError, UnicodeError) as error:
+        raise InvalidQueryError(f"query ids are strings: {error}") from None
+    raise InvalidQueryError(f"query ids are strings; these are of type {ids.type}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def keys_of(keys: Key | Iterable[Key]) -> list[Key]:
+    """Return keys that were given as one or as several, without those that can't be in a stream."""
+    wanted = [keys] if isinstance(keys, (str, int)) else list(keys)
+    for key in wanted:
+        if isinstance(key, bool) or not isinstance(key, (str, int)):
+            raise InvalidQueryError(f"key {key!r} is no string or integer")
+        reason = isinstance(key, str) and key and bad_text(key, "key", LONGEST_KEY)
+        if reason:
+            raise InvalidQueryError(reason)
+    return [key for key in wanted if isinstance(key, str) or -(2**63) <= key < 2**63]
+
+
+def time_in_units(time: int | float | date | datetime, kind: pa.DataType) -> int | float:
+    """Return a time as a number in the unit of the stream's times, rounded down."""
+    try:
+        if isinstance(time, date):
+            moment = pa.scalar(time).cast(kind, safe=False)
+            whole = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+            number: int = moment.cast(whole).as_py()
+            return number
+        if pa.types.is_floating(kind) and math.isfinite(time):
+            return float(time)
+        if int(time) == time and -(2**62) < time < 2**62:
+            return int(time)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    raise InvalidBatchError(f"{time!r} is no time of type {kind}, which the stream's times have")
+
+
+def check_label_columns(stream: Stream) -> None:
+    """Raise if owner and labels can't be columns of a stream's notices."""
+    for name in OWNER_COLUMNS:
+        if name in stream.attributes:
+            raise InvalidStreamError(
+                f"stream {stream.name!r}: attribute {name!r} has the name of a notice column;"
+                " rename it in the events, or do without labels"
+            )

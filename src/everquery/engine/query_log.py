@@ -1,0 +1,238 @@
+"""An engine and its registry: changes go into the log, and those of others come out of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+
+from everquery.engine.composites import reach_parts
+from everquery.engine.quotas import check_room, owners_of
+from everquery.engine.rebasing import rebase
+from everquery.errors import (
+    InvalidQueryError,
+    RegistryBehindError,
+    RegistryError,
+    UnknownQueryError,
+    UnknownStreamError,
+)
+from everquery.queries.changes import Change, Deregister, Pause, RegisterBlocks
+from everquery.registry import Base, Entry, Registry
+from everquery.registry.outage import Outage
+from everquery.registry.rows import damaged
+from everquery.shard import Shard
+from everquery.stream import ROLES, Stream
+
+
+class QueryLog:
+    """The changes of an engine's query set, with a registry or without; the engine has the lock.
+
+    Parameters
+    ----------
+    registry : Registry or None
+    stream : Stream
+    shard : function
+        Returns the engine's shard.
+    lazy, read_only : bool
+        Those of `Engine`.
+    """
+
+    def __init__(
+        self,
+        registry: Registry | None,
+        stream: Stream,
+        shard: Callable[[], Shard],
+        *,
+        lazy: bool,
+        read_only: bool,
+    ) -> None:
+        self.registry = registry
+        self.read_only = read_only
+        self.position = 0  # how far the registry's log has been followed
+        self.reported = 0  # queries that ended by themselves, and no longer are in the registry
+        self._stream = stream
+        self._shard = shard
+        self._lazy = lazy
+        self._outage = Outage(stream.name)
+
+    # -- the changes of others ----------------------------------------------------------------
+
+    def stand_at(self, position: int) -> None:
+        """Take it that the shard is that of another position."""
+        self.position = position
+        self._outage = Outage(self._stream.name)
+
+    def refresh(self) -> int:
+        """Follow the log to its end; return how many queries its changes name."""
+        if self.registry is None:
+            return 0
+        before = self.position
+        head = self.registry.head(self._stream.name)
+        self._outage.check(head, before)
+        if head > before:
+            with contextlib.closing(self.registry.read(self._stream, before)) as entries:
+                for entry in entries:
+                    self._take(entry)
+            if not self._lazy:
+                self._shard().settle()
+        return self.position - before
+
+    def _take(self, entry: Entry | Base) -> None:
+        """Apply a change that was read from the log, or what a compaction left of it."""
+        try:
+            if isinstance(entry, Base):
+                self._check_columns()
+                rebase(self._shard(), entry.changes)
+                self.position = entry.position
+            else:
+                self._shard().apply(entry.change, following=True)
+                self.position = entry.position + entry.count
+        except (InvalidQueryError, UnknownQueryError) as error:
+            damaged(self._stream.name, entry.position, None, f"it can't be applied: {error}")
+
+    def _check_columns(self) -> None:
+        """Raise if the registry has another stream of this name by now."""
+        assert self.registry is not None
+        stored = self.registry.stream(self._stream.name)
+        if any(getattr(stored, role) != getattr(self._stream, role) for role in ROLES):
+            raise RegistryError(
+                f"stream {stored.name!r} was dropped, and another one is there in its place:"
+                f" {stored}. Open a new engine on it"
+            )
+
+    def follow(self) -> None:
+        """Follow the log; while the registry is away or damaged, go on with the queries here."""
+        self._try(self.refresh, end=True)
+
+    def _try(self, call: Callable[[], object], *, end: bool) -> None:
+        """Use the registry, unless it is away; note it if it does not answer."""
+        if not self._outage.is_over():
+            return
+        began = monotonic()
+        try:
+            call()
+        except (RegistryError, UnknownStreamError) as error:
+            self._outage.note(error, monotonic() - began)
+        else:
+            if end:
+                self._outage.end()
+
+    # -- changes of this engine's own ---------------------------------------------------------
+
+    def apply(self, change: Change) -> None:
+        """Make a change here and in the registry: in both or, on an error, in neither."""
+        if self.registry is None:
+            self._check_room(change)
+            reach_parts(self._shard(), change, self._shard().apply)
+            return
+        self.check_writable()
+        self.report_ended()
+        asked = change
+        while True:
+            try:
+                change = reach_parts(self._shard(), asked, self._shard().check)
+                self._check_room(change)
+            except (InvalidQueryError, UnknownQueryError):
+                if not self.refresh():  # so it is not because we are behind
+                    raise
+                continue
+            try:
+                end = self.registry.append(self._stream, change, head=self.position)
+            except RegistryBehindError:
+                self._catch_up()
+                continue
+            self._shard().apply(change)
+            self.position = end
+            return
+
+    def _check_room(self, change: Change) -> None:
+        """Raise if a change would give an owner more queries than its quota."""
+        wanted = owners_of(change)
+        if wanted:  # quotas may be in a database
+            check_room(wanted, self.quotas(), self._shard().live_of)
+
+    def quotas(self) -> dict[str | None, int]:
+        """Return how many live queries each owner may have; None is the default for all others."""
+        if self.registry is not None:
+            return self.registry.quotas(self._stream.name)
+        return dict(self._shard().quotas)
+
+    def set_quota(self, owner: str | None, limit: int | None) -> None:
+        """Say how many live queries an owner may have."""
+        if self.registry is not None:
+            self.check_writable()
+            self.registry.set_quota(self._stream.name, owner, limit)
+        elif limit is None:
+            self._shard().quotas.pop(owner, None)
+        else:
+            self._shard().quotas[owner] = limit
+
+    def check_writable(self) -> None:
+        """Raise if the registry is only read."""
+        if self.read_only and self.registry is not None:
+            raise RegistryError("this engine only reads its registry; open one without read_only")
+
+    def report_later(self) -> None:
+        """Tell the registry which queries have ended; if it does not answer, a step later."""
+        if self._shard().ended:
+            self._try(self.report_ended, end=False)
+
+    def report_ended(self) -> None:
+        """Write into the registry that queries have ended by themselves."""
+        ended = self._shard().ended
+        if self.registry is None:
+            self.reported += len(ended)
+            ended.clear()
+        if self.registry is None or self.read_only:
+            return
+        while ended:
+            ids = pa.array(sorted(ended), pa.string())
+            try:
+                end = self.registry.append(self._stream, Deregister(ids), head=self.position)
+            except RegistryBehindError:
+                self._catch_up()  # another engine may have been first: then there is nothing to do
+                continue
+            self.reported += len(ids)
+            ended.clear()
+            self.position = end
+
+    def _catch_up(self) -> None:
+        """Read what another writer wrote; raise if nobody did."""
+        if not self.refresh():
+            raise self._outage.lost(self.position)
+
+    def compact(self) -> None:
+        """Replace the log by the queries that are live."""
+        if self.registry is None:
+            return
+        self.check_writable()
+        while True:
+            self.refresh()
+            self.report_ended()
+            blocks = tuple(block.in_order() for block, _ in self._shard().blocks())
+            changes: list[Change] = [RegisterBlocks(blocks), Pause(self._shard().paused_ids())]
+            try:
+                self.registry.compact(self._stream, changes, head=self.position)
+            except RegistryBehindError:
+                self._catch_up()
+                continue
+            return
+
+    # -- what it knows ------------------------------------------------------------------------
+
+    def stream_of(self, name: str) -> Stream:
+        """Return a stream by its name."""
+        if name == self._stream.name:
+            return self._stream
+        if self.registry is None:
+            raise UnknownStreamError(f"there is no stream {name!r}; here is {self._stream.name!r}")
+        return self.registry.stream(name)
+
+    def stats(self) -> dict[str, Any] | None:
+        """Return how far the registry has been followed, and what is wrong with it."""
+        if self.registry is None:
+            return None
+        return {"position": self.position, "trouble": self._outage.reason}

@@ -1,0 +1,214 @@
+"""What an engine can be asked of its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from everquery.engine.answers import ask_kind, ask_query
+from everquery.engine.arguments import ids_of
+from everquery.engine.calls import WholeCall
+from everquery.engine.composites import with_parts
+from everquery.engine.listing import filtered, list_queries
+from everquery.engine.results import Answer, Explanation
+from everquery.errors import InvalidQueryError, TornEngineError
+from everquery.queries.changes import Deregister
+from everquery.queries.spec import LONGEST_KEY, Key, bad_text
+from everquery.shard import Shard
+from everquery.stream import Stream
+
+
+class Questions:
+    """A shard behind a lock, and what can be asked of its queries.
+
+    Parameters
+    ----------
+    shard : Shard
+    """
+
+    def __init__(self, shard: Shard) -> None:
+        self._state = shard
+        self._lock = WholeCall()
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that the queries are about."""
+        return self._state.stream
+
+    @property
+    def _shard(self) -> Shard:
+        """All queries and state; an error if a call failed in the middle of a change of them."""
+        if self._state.torn:
+            raise TornEngineError(
+                "an earlier call failed while it was changing this engine, and what it knows of"
+                f" {self.stream.name!r} is not whole any more; restore a snapshot, and go on with"
+                " the events after it"
+            )
+        return self._state
+
+    def queries(
+        self,
+        *,
+        like: str | None = None,
+        owner: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        kind: str | None = None,
+    ) -> pa.Table:
+        """Return live queries in order of registration: all, or those that all filters hold for.
+
+        Columns: id, kind, key, attribute (of queries without box), emit (the events that it tells
+        of: ``enter,leave``), state (``live`` or ``paused``), owner, labels (a JSON object), the
+        fields of the kinds (see `register_table`), spans of time as SQL writes them, and for each
+        attribute its half-open range, null where there is no limit.
+
+        Parameters
+        ----------
+        like : str, optional
+            A pattern for the id: ``%`` is anything, ``_`` one character.
+        owner, kind : str, optional
+        labels : mapping, optional
+            Labels that a query has, perhaps among others.
+        """
+        for what, value in (("like", like), ("owner", owner), ("kind", kind)):
+            reason = value and bad_text(value, what, LONGEST_KEY)
+            if reason:
+                raise InvalidQueryError(reason)
+        with self._lock:
+            table = list_queries(self._shard)
+        return filtered(table, like=like, owner=owner, labels=labels, kind=kind)
+
+    def parts(self, query_id: str | Iterable[str]) -> list[str]:
+        """Return the ids of the live queries that an id, or several, stands for.
+
+        Its own; or, if no live query has it, those of the queries that were registered together as
+        one composite with this id, and are still live.
+
+        Raises
+        ------
+        UnknownQueryError
+            If there is none.
+
+        Examples
+        --------
+        >>> import everquery as eq
+        >>> engine = eq.Engine(eq.Stream("calls", attributes=["ms"]))
+        >>> engine.register(eq.Quantile("slow", "ms", phi=[0.5, 0.99], epsilon=0.005))
+        >>> engine.parts("slow")
+        ['slow[0.5]', 'slow[0.99]']
+        >>> engine.deregister("slow")
+        """
+        with self._lock:
+            ids = with_parts(self._shard, ids_of(query_id))
+            self._shard.check(Deregister(ids))
+            found: list[str] = ids.to_pylist()
+            return found
+
+    def progress(self, query_id: str) -> int:
+        """Return how much weight a threshold query has seen since it began, or last fired.
+
+        Raises
+        ------
+        UnknownQueryError
+            If no live query has this id: one that has fired, and does not repeat, has ended.
+        InvalidQueryError
+            If the query is of another kind.
+
+        Examples
+        --------
+        >>> import everquery as eq, pyarrow as pa
+        >>> engine = eq.Engine(eq.Stream("trades", attributes=["price"], weight="shares"))
+        >>> engine.register(eq.Threshold("sold", {"price": (100, 105)}, total=500))
+        >>> notices = engine.process(pa.table({"price": [101.0, 99.0], "shares": [300, 300]}))
+        >>> engine.progress("sold")
+        300
+        """
+        ids_of(query_id)
+        with self._lock:
+            seen: int = ask_query(self._shard, "progress", query_id)
+            return seen
+
+    def answer(self, query_id: str, *, key: Key | None = None) -> Answer:
+        """Return what a quantile query is answered now.
+
+        Parameters
+        ----------
+        key : str or int, optional
+            Of which key, where the query asks for that of each.
+
+        Raises
+        ------
+        UnknownQueryError
+            If no live query has this id.
+        InvalidQueryError
+            If the query is of another kind, or the key is missing or one too many.
+
+        Examples
+        --------
+        >>> import everquery as eq, pyarrow as pa
+        >>> engine = eq.Engine(eq.Stream("calls", attributes=["ms"]))
+        >>> engine.register(eq.Quantile("median", "ms", phi=0.5, epsilon=0.01))
+        >>> notices = engine.process(pa.table({"ms": [12.0, 48.0, 7.0]}))
+        >>> engine.answer("median").value
+        12.0
+        """
+        ids_of(query_id)
+        with self._lock:
+            found: Answer = ask_query(self._shard, "answer", query_id, key=key)
+            return found
+
+    def quantiles(
+        self,
+        attribute: str | None = None,
+        *,
+        phi: Iterable[float],
+        key: Key | None = None,
+        last: int | None = None,
+    ) -> list[Answer]:
+        """Return any quantiles of rows that a standing quantile query is about.
+
+        Parameters
+        ----------
+        attribute : str, optional
+            Needed where queries are about several.
+        phi : numbers above 0 and up to 1
+        key : str or int, optional
+            Of one key's rows; else of all keys' together.
+        last : int, optional
+            Of the last so many rows, as a query has it.
+
+        Raises
+        ------
+        InvalidQueryError
+            If no live query keeps a summary of such rows, or a phi can't be.
+
+        Examples
+        --------
+        >>> import everquery as eq, pyarrow as pa
+        >>> engine = eq.Engine(eq.Stream("calls", attributes=["ms"]))
+        >>> engine.register(eq.Quantile("median", "ms", phi=0.5, epsilon=0.01))
+        >>> notices = engine.process(pa.table({"ms": [12.0, 48.0, 7.0]}))
+        >>> [answer.value for answer in engine.quantiles(phi=[0.25, 0.5, 1])]
+        [7.0, 12.0, 48.0]
+        """
+        with self._lock:
+            found: list[Answer] = ask_kind(
+                self._shard, "quantiles", attribute, phi=phi, key=key, last=last
+            )
+            return found
+
+    def explain(self, query_id: str) -> Explanation:
+        """Return how a query is evaluated, and what it is expected to cost."""
+        ids_of(query_id)
+        with self._lock:
+            kind, found = self._shard.explain(query_id)
+        return Explanation(
+            query_id=query_id,
+            kind=kind,
+            path=found.path,
+            attributes=tuple(self.stream.attributes[a] for a in found.attributes),
+            candidate_share=found.share,
+            cost_ns=found.nanoseconds,
+            lane_queries=found.lane,
+            segment_queries=found.segment,
+        )

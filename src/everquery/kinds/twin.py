@@ -1,0 +1,120 @@
+"""What a brute-force twin of a kind is: one event, one query at a time, nothing clever.
+
+A twin follows the rules of the documentation word by word, and shares no code with the index beyond
+the spec. Order, time, grace, expiry and the rules of notices are the same for all kinds:
+`everquery.testing.BruteForce` has them, and asks the twins for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from everquery.queries.interval import Interval
+from everquery.queries.spec import Query
+from everquery.stream import Stream
+
+Values = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An accepted event.
+
+    Attributes
+    ----------
+    key : str, int or None
+    values : tuple of float
+        Those of the attributes.
+    before : tuple of float, or None
+        The key's last values, if it was in sight.
+    weight : int
+    last_of_key, last_of_all : bool
+        Whether it is the last event of its step: of its key's, and of all.
+    """
+
+    key: Any
+    values: Values
+    before: Values | None
+    weight: int
+    last_of_key: bool
+    last_of_all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a query tells of an event.
+
+    Attributes
+    ----------
+    event : str
+    further : tuple of (column, value)
+        The columns of the notice that only this kind has, by name.
+    ends : bool
+        Whether the query ends with it.
+    """
+
+    event: str
+    further: tuple[tuple[str, Any], ...] = ()
+    ends: bool = False
+
+
+class Twin:
+    """The live queries of a kind, and their brute-force answers.
+
+    Attributes
+    ----------
+    stream : Stream
+    queries : dict from id to query
+        In order of registration.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.queries: dict[str, Any] = {}
+
+    def begin(self, query: Query) -> None:
+        """Take note of a query."""
+        self.queries[query.id] = query
+
+    def end(self, query: Query) -> None:
+        """Forget a query."""
+        del self.queries[query.id]
+
+    def take_in(self, seen: Seen) -> None:
+        """Take note of an event, before any query is asked about it."""
+
+    def answer(self, query: Any, seen: Seen) -> Iterator[Told]:  # noqa: ANN401 - the kind's own spec
+        """Yield what an event means for a query that lives and is not paused."""
+        yield from ()
+
+    def announce(self, query: Any, key: object, values: Values) -> str | None:  # noqa: ANN401 - as above
+        """Return the event that a new or resumed query tells of a key in sight, or None."""
+        return None
+
+    def expire(self, query: Any, key: object, values: Values) -> str | None:  # noqa: ANN401 - as above
+        """Return the event that a query tells of a key that is gone, last seen there, or None."""
+        return None
+
+    def tells(self, query: Any, event: str) -> bool:  # noqa: ANN401 - as above
+        """Tell whether a query tells of such an event at all, once it counts."""
+        return True
+
+    def inside(self, query: Query, key: object, values: Values) -> bool:
+        """Tell whether an event of a key is in a query's box."""
+        if query.key is not None and query.key != key:
+            return False
+        point = dict(zip(self.stream.attributes, values, strict=True))
+        return all(is_within(interval, point[name]) for name, interval in query.box.items())
+
+
+def is_within(interval: Interval, value: float) -> bool:
+    """Tell whether a value is in an interval, by its ends as they were written."""
+    above = interval.lo is None or (
+        value >= interval.lo if interval.closed in ("left", "both") else value > interval.lo
+    )
+    below = interval.hi is None or (
+        value <= interval.hi if interval.closed in ("right", "both") else value < interval.hi
+    )
+    return above and below

@@ -1,0 +1,122 @@
+"""The fields of a kind of query, each declared once where the spec has it.
+
+From the declarations follow the columns of a table of queries and of a listing, the options of the
+command line and of SQL's ``WITH``, and the reference in the docs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+DECLARED = "everquery"  # in the metadata of a dataclass's field
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a spec.
+
+    Attributes
+    ----------
+    name : str
+        That of the dataclass's field, the column and the option.
+    meaning : str
+        A sentence for who writes a query.
+    takes : str
+        What values it takes, in a few words.
+    in_clause : bool
+        Whether the kind's SQL clause says it, so that ``WITH`` does not.
+    example : str
+        A value as the command line takes it; needed where each query must have one.
+    """
+
+    name: str
+    meaning: str = dataclasses.field(default="", kw_only=True)
+    takes: str = dataclasses.field(default="", kw_only=True)
+    in_clause: bool = dataclasses.field(default=False, kw_only=True)
+    example: str = dataclasses.field(default="", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FlagField(Field):
+    """A field that is true or false, and false unless said otherwise."""
+
+    takes: str = dataclasses.field(default="true or false", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanField(Field):
+    """A span of time, or none; it needs a stream with a time column."""
+
+    takes: str = dataclasses.field(default="span of time", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeField(Field):
+    """The one attribute that a query without box is about."""
+
+    takes: str = dataclasses.field(default="attribute", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class EventsField(Field):
+    """Which events a query tells of: a tuple in the spec, and an option for each that it skips.
+
+    Attributes
+    ----------
+    events : tuple of str
+        All that there are, in the order in which they are written.
+
+    Examples
+    --------
+    >>> emit = EventsField("emit", events=("enter", "leave"))
+    >>> emit.options, emit.options_of("leave"), emit.options_of("enter,leave")
+    (('skip_enter', 'skip_leave'), ('skip_enter',), ())
+    """
+
+    events: tuple[str, ...] = dataclasses.field(kw_only=True)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that say which events are not told."""
+        return tuple(f"skip_{event}" for event in self.events)
+
+    @property
+    def words(self) -> str:
+        """What a column of a table takes."""
+        return f"{', '.join(self.events)} or {','.join(self.events)}, or null for both"
+
+    def options_of(self, word: str) -> tuple[str, ...] | None:
+        """Return the options that a word in a column sets; None if it is no such word."""
+        told = [event.strip() for event in word.split(",")]
+        if set(told) - set(self.events):
+            return None
+        return tuple(f"skip_{event}" for event in self.events if event not in told)
+
+
+def declared(field: Field) -> Mapping[str, Any]:
+    """Return a declaration as metadata of the dataclass's field that it is about."""
+    return {DECLARED: field}
+
+
+def declared_fields(spec: type) -> tuple[Field, ...]:
+    """Return all fields that a spec declares, those of all kinds first."""
+    return tuple(
+        each.metadata[DECLARED]
+        for each in dataclasses.fields(spec)
+        if each.init and DECLARED in each.metadata
+    )
+
+
+def declared_in(namespace: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Return what the fields of a class declare, in order, before it becomes a dataclass."""
+    found = []
+    for name, value in namespace.items():
+        if isinstance(value, dataclasses.Field) and DECLARED in value.metadata:
+            field = value.metadata[DECLARED]
+            if field.name != name:
+                raise TypeError(f"the field {name!r} is declared with the name {field.name!r}")
+            found.append(field)
+    return tuple(found)

@@ -1,0 +1,82 @@
+"""What a shard holds: its queries and what it remembers, for the modules of the pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from everquery.core.arrays import Array, Int32s
+from everquery.index.kind import KindIndex
+from everquery.kinds import KINDS
+from everquery.shard.outcomes import OutcomeTable
+from everquery.state.admission import Admission
+from everquery.state.catalog import Catalog
+from everquery.state.dead_letters import DeadLetters
+from everquery.state.hygiene import Hygiene
+from everquery.state.keys import KeyTable
+from everquery.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The parts of a shard.
+
+    Attributes
+    ----------
+    stream : Stream
+    catalog : Catalog
+        Queries by slot.
+    keys : KeyTable
+    admission : Admission
+        How far time is, and which events are held back.
+    dead_letters : DeadLetters
+    hygiene : Hygiene
+        The rules of alerts, and what waits because of them.
+    indexes : dict from the name of a kind to its index
+    outcomes : OutcomeTable
+        Of the kinds that were known when the shard was made.
+    """
+
+    stream: Stream
+    catalog: Catalog
+    keys: KeyTable
+    admission: Admission
+    dead_letters: DeadLetters
+    hygiene: Hygiene
+    outcomes: OutcomeTable
+    indexes: dict[str, KindIndex] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stream: Stream) -> Contents:
+        """Return nothing yet of a stream."""
+        outcomes = OutcomeTable(KINDS)
+        keys = KeyTable(len(stream.attributes), keyed=stream.key is not None)
+        return cls(
+            stream,
+            Catalog(),
+            keys,
+            Admission(stream, keys),
+            DeadLetters(stream),
+            Hygiene(len(stream.attributes), len(outcomes.columns)),
+            outcomes,
+            {name: kind.index() for name, kind in KINDS.items()},
+        )
+
+    def kind_of(self, slot: int) -> str:
+        """Return the name of a query's kind."""
+        return tuple(self.indexes)[int(self.catalog.kind[slot])]
+
+    def number_of(self, kind: str) -> int:
+        """Return the number of a kind in the catalog."""
+        return tuple(self.indexes).index(kind)
+
+    def of_kind(self, slots: Array, kind: str) -> Int32s:
+        """Return the slots of queries of a kind."""
+        found: Int32s = slots[self.catalog.kind[slots] == self.number_of(kind)]
+        return found
+
+    def begin_lives(self) -> None:
+        """Let the lives of queries begin that waited for the first event, if it has come."""
+        rules, kind = self.hygiene.rules, self.admission.time_type
+        began = self.admission.began
+        if rules.waits_for_first_event and began is not None and kind is not None:
+            rules.begin(kind, began)

@@ -1,0 +1,126 @@
+"""From decoded batches to arrivals: keys become numbers, bad rows become dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.core.arrays import Array, Int64s
+from everquery.errors import InvalidBatchError
+from everquery.index.sort_keys import check_rows
+from everquery.shard.contents import Contents
+from everquery.shard.writing import as_time
+from everquery.state.accepted import Events, join_events
+from everquery.state.dead_letters import Letters
+from everquery.state.events import FINE, LATE, Arrivals
+
+
+class Intake:
+    """Takes in batches; what is wrong with a row goes to the dead letters."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+
+    def check(self, parts: Sequence[Arrivals]) -> None:
+        """Raise if the batch can't be of this stream; change nothing but the type of times."""
+        held = self._contents.admission.held
+        check_rows(sum(map(len, parts)) + (0 if held is None else len(held)))
+        for arrivals in parts:
+            self._contents.keys.check(arrivals.key)
+            self._contents.admission.check_time(arrivals.time_type)
+            self._check_spans(arrivals.time_type)
+            self.set_time_type(arrivals.time_type)
+
+    def _check_spans(self, kind: pa.DataType) -> None:
+        """Raise if a query's spans can't be told in times of this type."""
+        contents = self._contents
+        if contents.stream.time is None or not contents.hygiene.active or pa.types.is_null(kind):
+            return
+        found = contents.hygiene.rules.misfit(kind)
+        if found is not None:
+            slot, reason = found
+            raise InvalidBatchError(
+                f"query {contents.catalog.names.strings()[slot].as_py()!r}: {reason}. Deregister"
+                " it; until then batches are refused whole"
+            )
+
+    def set_time_type(self, kind: pa.DataType) -> None:
+        """Fix the type of the stream's times, once it is known."""
+        admission = self._contents.admission
+        known = admission.time_type
+        admission.set_time_type(kind)
+        found = admission.time_type
+        if known is None and found is not None:
+            self._contents.hygiene.set_time_type(found, admission.dtype())
+
+    def take(self, parts: Sequence[Arrivals], order: Int64s | None) -> Events:
+        """Return the good rows of all parts as one, in order."""
+        admission = self._contents.admission
+        first = admission.arrived
+        arrived = [self._arrive(arrivals) for arrivals in parts]
+        if len(arrived) != 1:
+            arrived = [join_events([admission.no_events(), *arrived])]
+        events = arrived[0]
+        if order is not None:
+            rank = np.empty(order.size, np.int64)
+            rank[order] = np.arange(order.size)
+            events = events.take(np.argsort(rank[events.arrived - first]))
+        return events
+
+    def _arrive(self, arrivals: Arrivals) -> Events:
+        n = len(arrivals)
+        admission = self._contents.admission
+        first = admission.arrived
+        admission.arrived += n
+        key, time, values, weight = arrivals.key, arrivals.time, arrivals.values, arrivals.weight
+        arrived = np.arange(first, first + n)
+        if arrivals.refused.any():
+            self._refuse(arrivals, arrived)
+            good = np.flatnonzero(arrivals.refused == FINE)
+            key = None if key is None else key.take(pa.array(good))
+            time = None if time is None else time[good]
+            values = np.ascontiguousarray(values[:, good])
+            weight = None if weight is None else weight[good]
+            arrived = arrived[good]
+        numbers = self._contents.keys.numbers(key, arrived.size)
+        return admission.arrivals(
+            numbers, time, values, weight, arrived, arrivals.oldest, arrivals.newest
+        )
+
+    def _refuse(self, arrivals: Arrivals, arrived: Int64s) -> None:
+        bad = np.flatnonzero(arrivals.refused != FINE)
+        where = pa.array(bad)
+        key = pa.nulls(bad.size, pa.string()) if arrivals.key is None else arrivals.key.take(where)
+        if pa.types.is_dictionary(key.type):
+            key = key.dictionary_decode()
+        time = np.zeros(bad.size, np.int64) if arrivals.time is None else arrivals.time[bad]
+        self._contents.dead_letters.add(
+            Letters(
+                arrived[bad],
+                arrivals.refused[bad],
+                arrivals.culprit[bad],
+                key,
+                self._as_time(time),
+                arrivals.values[:, bad],
+                None if arrivals.text is None else arrivals.text.take(where),
+            )
+        )
+
+    def refuse_late(self, late: Events) -> None:
+        """Put late events among the dead letters."""
+        if len(late):
+            self._contents.dead_letters.add(
+                Letters(
+                    late.arrived,
+                    np.full(len(late), LATE, np.uint8),
+                    np.full(len(late), -1, np.int8),
+                    self._contents.keys.arrow().take(pa.array(late.key)),
+                    self._as_time(late.time),
+                    late.values,
+                )
+            )
+
+    def _as_time(self, times: Array) -> pa.Array:
+        return as_time(times, self._contents.admission.time_type or pa.null())

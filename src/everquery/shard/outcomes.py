@@ -1,0 +1,137 @@
+"""All that kinds can tell, numbered: what the codes of notices stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.core.arrays import Array, Bools, Bytes
+from everquery.index.flags import Flags, option_flags
+from everquery.index.rows import NoticeColumn, Outcome
+from everquery.index.sort_keys import MOST_CODES, MOST_OUTCOMES
+from everquery.kinds import Kind
+from everquery.state.hygiene import ENTERS, LEAVES, OTHER
+
+
+class OutcomeTable:
+    """The outcomes and the notice columns of all kinds.
+
+    Attributes
+    ----------
+    first : dict from kind to the code of its index's first outcome
+    throttled : uint8, by code
+        The code of the notice that sums up others, the last of which has this one.
+    end : uint8, by number of the kind
+        The code of a query's end.
+    direction : uint8, by code
+        See `everquery.state.hygiene`.
+    skip : uint16, by code
+        The flags of queries with which it is not told.
+    columns : dict from name to NoticeColumn
+        Those of all kinds.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind]) -> None:
+        rows: list[tuple[str, Outcome]] = []
+        self.first: dict[str, int] = {}
+        for name, kind in kinds.items():
+            self.first[name] = len(rows)
+            rows.extend((name, outcome) for outcome in kind.index.outcomes)
+        told = list(rows)
+        for name, outcome in told:
+            summary = name, Outcome(outcome.event, "throttled")
+            if summary not in rows:
+                rows.append(summary)
+        self.end = np.arange(len(rows), len(rows) + len(kinds), dtype=np.uint8)
+        rows.extend((name, Outcome("end", "ttl")) for name in kinds)
+        assert len(rows) <= MOST_CODES
+        assert all(len(kind.index.outcomes) <= MOST_OUTCOMES for kind in kinds.values())
+        self.throttled = np.array(
+            [rows.index((name, Outcome(outcome.event, "throttled"))) for name, outcome in told],
+            np.uint8,
+        )
+        directions = {"enter": ENTERS, "leave": LEAVES}
+        self.direction = np.array(
+            [directions.get(outcome.event, OTHER) for _, outcome in rows], np.uint8
+        )
+        self.skip = _skips(rows, kinds)
+        # Part of the notice id; from the words, because numbers may change with a new kind.
+        self.hashes = np.array(
+            [
+                int.from_bytes(blake2b(repr((kind, outcome)).encode(), digest_size=8).digest())
+                for kind, outcome in rows
+            ],
+            np.uint64,
+        )
+        self._words = {
+            "kind": _Words([kind for kind, _ in rows]),
+            "event": _Words([outcome.event for _, outcome in rows]),
+            "reason": _Words([outcome.reason for _, outcome in rows]),
+        }
+        self.columns = columns_of(kinds)
+        self._tells = {
+            name: np.array(
+                [
+                    name in {column.name for column in kinds[kind].index.columns}
+                    and code < self.end[0]
+                    for code, (kind, _) in enumerate(rows)
+                ]
+            )
+            for name in self.columns
+        }
+
+    def words(self, codes: Bytes) -> dict[str, pa.Array]:
+        """Return the columns kind, event and reason."""
+        return {name: words.column(codes) for name, words in self._words.items()}
+
+    def lacks(self, column: str, codes: Bytes) -> Bools | None:
+        """Return which notices have nothing in a column; None if all have something."""
+        tells = self._tells[column]
+        if tells.all():
+            return None
+        absent: Bools = ~tells[codes]
+        return absent if absent.any() else None
+
+
+class _Words:
+    """Words by code, of which some may be None."""
+
+    def __init__(self, words: Sequence[str | None]) -> None:
+        distinct = list(dict.fromkeys(word for word in words if word is not None))
+        self._index: Array = np.array(
+            [0 if word is None else distinct.index(word) for word in words], np.int8
+        )
+        self._absent: Bools = np.array([word is None for word in words], np.bool_)
+        self._distinct = pa.array(distinct, pa.string())
+
+    def column(self, codes: Bytes) -> pa.Array:
+        mask = self._absent[codes] if self._absent.any() else None
+        indices = pa.array(self._index[codes], mask=mask)
+        return pa.DictionaryArray.from_arrays(indices, self._distinct, safe=False)
+
+
+def columns_of(kinds: Mapping[str, Kind]) -> dict[str, NoticeColumn]:
+    """Return the notice columns of all kinds by name; kinds may share some."""
+    columns: dict[str, NoticeColumn] = {}
+    for kind in kinds.values():
+        for column in kind.index.columns:
+            assert columns.setdefault(column.name, column).type == column.type
+    return columns
+
+
+def _skips(rows: Sequence[tuple[str, Outcome]], kinds: Mapping[str, Kind]) -> Flags:
+    """Return the flags with which queries do not tell an outcome, by code.
+
+    A notice that sums up others is never skipped: none of them was.
+    """
+    flags = {name: option_flags(kind.spec.options) for name, kind in kinds.items()}
+    return np.array(
+        [
+            0 if outcome.skipped_by is None else flags[kind][outcome.skipped_by]
+            for kind, outcome in rows
+        ],
+        np.uint16,
+    )

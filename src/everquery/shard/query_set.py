@@ -1,0 +1,379 @@
+"""The queries of a shard: what changes do to them before the next events."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.core.arrays import Bools, Int32s, Uint64s
+from everquery.errors import DuplicateQueryError, InvalidQueryError, UnknownQueryError
+from everquery.index.flags import DIVERTED, NEW, PAUSED, option_flags
+from everquery.index.rows import NO_KEY, Rows, Shape, joined
+from everquery.index.sort_keys import check_slots
+from everquery.kinds import KINDS
+from everquery.queries import Query
+from everquery.queries.block import QueryBlock, blocks_of_queries, check_fit
+from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
+from everquery.queries.spans import column_of_spans, misfit
+from everquery.shard.contents import Contents
+from everquery.state.keys import type_of_key
+
+_ANY_FLAG = 0xFFFF
+
+
+Changing = Callable[[], AbstractContextManager[None]]
+"""Returns a context in which state changes; after an error in it, state is not whole."""
+
+
+class QuerySet:
+    """All queries of a shard.
+
+    Single registrations wait, and are numbered and indexed together when something needs them.
+
+    Parameters
+    ----------
+    contents : Contents
+    changing : function
+        See `Changing`.
+    """
+
+    def __init__(self, contents: Contents, changing: Changing) -> None:
+        self._contents = contents
+        self._changing = changing
+        self.ended: set[str] = set()  # queries that ended here, and still live in the log
+        self._waiting: dict[str, Query] = {}
+        self._waiting_owners: Counter[str] = Counter()
+        self._pending: defaultdict[tuple[str, Shape], list[Rows]] = defaultdict(list)
+        self._new: list[Int32s] = []
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def apply(self, change: Change, *, following: bool = False) -> None:
+        """Change the query set; see `Shard.apply`."""
+        match change:
+            case Register():
+                self._wait(change.queries, following=following)
+            case RegisterBlocks():
+                self.number_waiting()
+                self._register(change.blocks)
+            case Deregister():
+                ids = self._known(change.ids, told=True) if following else change.ids
+                self.drop(np.unique(self.slots_of(ids)))
+            case Pause():
+                ids = self._known(change.ids) if following else change.ids
+                self._pause(self.slots_of(ids))
+            case Resume():
+                ids = self._known(change.ids) if following else change.ids
+                self._resume(self.slots_of(ids))
+
+    def check(self, change: Change) -> None:
+        """Raise what `apply` would raise, and change no query."""
+        match change:
+            case Register():
+                self._fresh(change.queries)
+            case RegisterBlocks():
+                self.number_waiting()
+                self._check_blocks(change.blocks)
+            case Deregister() | Pause() | Resume():
+                self.slots_of(change.ids)
+
+    def end(self, slots: Int32s) -> None:
+        """Drop queries that have ended by themselves."""
+        if slots.size:
+            names = self._contents.catalog.names.strings().take(pa.array(slots))
+            self.ended.update(names.to_pylist())
+            self.drop(slots)
+
+    def drop(self, slots: Int32s) -> None:
+        """End queries."""
+        contents = self._contents
+        if any(
+            index.must_know_of_drops and contents.of_kind(slots, kind).size
+            for kind, index in contents.indexes.items()
+        ):
+            self.settle()  # such an index must have all that were registered before
+        for kind, index in contents.indexes.items():
+            index.drop(contents.of_kind(slots, kind))
+        contents.catalog.drop(slots)
+        contents.hygiene.drop(slots)
+
+    def _pause(self, slots: Int32s) -> None:
+        contents = self._contents
+        for kind, index in contents.indexes.items():
+            index.pause(contents.of_kind(slots, kind))
+        contents.catalog.pause(slots)
+        contents.hygiene.pause(slots)
+
+    def _resume(self, slots: Int32s) -> None:
+        contents = self._contents
+        resumed = contents.catalog.resume(slots)
+        self._new.append(resumed)
+        self.settle()
+        for kind, index in contents.indexes.items():
+            wanted = contents.of_kind(resumed, kind)
+            index.resume(wanted)
+            for rows in index.layers.find(wanted):
+                index.revive(rows)
+
+    def _known(self, ids: pa.Array, *, told: bool = False) -> pa.Array:
+        """Return ids of a log without those that are not live here.
+
+        They are of queries that ended here before the log said so, or that were registered in a
+        row of the log that is lost.
+        """
+        ids = self._not_ended(ids, told=told)
+        try:
+            self.slots_of(ids)
+        except UnknownQueryError:
+            return ids.filter(pa.array(self.live(ids)))
+        return ids
+
+    def _not_ended(self, ids: pa.Array, *, told: bool = False) -> pa.Array:
+        """Return ids without those of queries that ended here before the log said so."""
+        if not self.ended:
+            return ids
+        names = ids.to_pylist()
+        kept = [name for name in names if name not in self.ended]
+        if told:
+            self.ended.difference_update(names)
+        return pa.array(kept, pa.string())
+
+    # -- registration -------------------------------------------------------------------------
+
+    def _wait(self, queries: tuple[Query, ...], *, following: bool) -> None:
+        """Check queries, and let them wait to be numbered and indexed together."""
+        self._waiting.update(self._fresh(queries, following=following))
+        self._waiting_owners.update(query.owner for query in queries if query.owner is not None)
+        keys = self._contents.keys
+        for query in queries:
+            if query.key is not None and keys.type is None:
+                keys.type = type_of_key(query.key)
+
+    def _fresh(self, queries: tuple[Query, ...], *, following: bool = False) -> dict[str, Query]:
+        """Return queries by id; raise if one does not fit or is not new."""
+        contents = self._contents
+        fresh: dict[str, Query] = {}
+        key_type, time_type = contents.keys.type, contents.admission.time_type
+        for query in queries:
+            check_fit(query, contents.stream)
+            if not following and time_type is not None:
+                _check_spans(query, time_type)
+            if query.key is not None:
+                key_type = contents.keys.check_query_key(query.key, key_type)
+            if query.id in fresh:
+                raise InvalidQueryError(f"the id {query.id!r} occurs twice; nothing is registered")
+            if query.id in self._waiting or contents.catalog.is_live(query.id):
+                raise already_live(query.id)
+            fresh[query.id] = query
+        check_slots(len(contents.catalog) + len(self._waiting) + len(fresh))
+        return fresh
+
+    def number_waiting(self) -> None:
+        """Give the queries that wait their slots."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            try:
+                self._register(blocks_of_queries(list(waiting.values()), self._contents.stream))
+            except BaseException:
+                self._waiting = {**waiting, **self._waiting}  # nothing that was taken is lost
+                raise
+            self._waiting_owners.clear()
+
+    def _check_blocks(self, blocks: tuple[QueryBlock, ...]) -> None:
+        contents = self._contents
+        check_slots(len(contents.catalog) + sum(map(len, blocks)))
+        for block in blocks:
+            taken = contents.catalog.live(block.ids)
+            if taken.any():
+                raise already_live(block.ids[int(np.argmax(taken))].as_py())
+            if block.keys is not None:
+                contents.keys.check_query_keys(block.keys)
+
+    def _register(self, blocks: tuple[QueryBlock, ...]) -> None:
+        self._check_blocks(blocks)
+        with self._changing():
+            self._number(blocks)
+
+    def _number(self, blocks: tuple[QueryBlock, ...]) -> None:
+        """Give queries their slots, and note what they say."""
+        contents = self._contents
+        numbers = [
+            np.full(len(block), NO_KEY, np.int32)
+            if block.keys is None
+            else contents.keys.number_of(block.keys)
+            for block in blocks
+        ]
+        for block, key, slot in zip(blocks, numbers, self._slots(blocks), strict=True):
+            flags = option_flags(KINDS[block.kind].spec.options)
+            contents.catalog.describe(
+                slot,
+                kind=contents.number_of(block.kind),
+                seeds=self._seeds(block),
+                keys=block.keys,
+                low=block.low,
+                high=block.high,
+                options={flags[name]: chosen for name, chosen in block.options.items()},
+                numbers=block.numbers,
+            )
+            contents.indexes[block.kind].describe(slot, block.numbers)
+            contents.catalog.belong(slot, block.owner, block.labels)
+            if block.spans:
+                self._note_spans(slot, block, key)
+            shape = Shape(block.attributes, block.keys is not None)
+            self._pending[block.kind, shape].append(Rows(shape, slot, key, block.low, block.high))
+            self._new.append(slot)
+
+    def _note_spans(self, slot: Int32s, block: QueryBlock, key: Int32s) -> None:
+        contents = self._contents
+        home = np.zeros_like(key) if contents.stream.key is None else key
+        contents.hygiene.rules.add(slot, block.spans, home)
+        # Of those that only end, notices need no detour before the step in which they do.
+        rest = [column.given() for name, column in block.spans.items() if name != "ttl"]
+        if rest:
+            contents.catalog.flags[slot[np.any(rest, axis=0)]] |= DIVERTED
+        kind = contents.admission.time_type
+        if kind is not None:
+            contents.hygiene.rules.read(kind, contents.admission.newest)
+
+    def _slots(self, blocks: tuple[QueryBlock, ...]) -> list[Int32s]:
+        """Return slots for all rows of all blocks, ascending in the order that they came in."""
+        catalog = self._contents.catalog
+        if len(blocks) == 1:
+            return [catalog.add(blocks[0].ids)]
+        if not blocks:
+            return []
+        order = np.argsort(np.concatenate([block.row for block in blocks]), kind="stable")
+        ids = pa.concat_arrays([block.ids for block in blocks])
+        slots = np.empty(order.size, np.int32)
+        slots[order] = catalog.add(ids.take(pa.array(order)))
+        return np.split(slots, np.cumsum([len(block) for block in blocks])[:-1])
+
+    def _seeds(self, block: QueryBlock) -> Uint64s:
+        """Return a number for each attribute of a block that stands for its name and the kind."""
+        attributes = self._contents.stream.attributes
+        words = (f"{block.kind} {attributes[a]}" for a in block.attributes)
+        hashes = [blake2b(word.encode(), digest_size=8).digest() for word in words]
+        return np.array([int.from_bytes(digest) for digest in hashes], np.uint64)
+
+    def settle(self) -> None:
+        """Put pending registrations into the indexes."""
+        self.number_waiting()
+        pending = list(self._pending.items())
+        self._pending.clear()
+        flags = self._contents.catalog.flags
+        for (kind, _), parts in pending:
+            rows = (parts[0] if len(parts) == 1 else joined(parts)).without_dropped(flags)
+            if len(rows):
+                self._contents.indexes[kind].add(rows, flags)
+
+    # -- announcements ------------------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """Whether keys inside are still to be reported to new or resumed queries."""
+        return bool(self._new)
+
+    def announced(self) -> None:
+        """Note that the keys inside were reported."""
+        if self._new:
+            self._contents.catalog.announced(np.concatenate(self._new))
+            self._new = []
+
+    def announced_elsewhere(self) -> None:
+        """Take it that all announcements that are due were made elsewhere."""
+        self.settle()
+        self.announced()
+        for index in self._contents.indexes.values():
+            index.forget_announcements()
+
+    def announce_again(self) -> None:
+        """Take up the announcements that are still due from the flags of the queries."""
+        catalog = self._contents.catalog
+        new = np.flatnonzero(catalog.flags[: len(catalog)] & NEW).astype(np.int32)
+        self._new = [new] if new.size else []
+        for index in self._contents.indexes.values():
+            index.forget_announcements()
+            for rows in index.layers.find(new):
+                index.revive(rows)
+
+    # -- what it knows ------------------------------------------------------------------------
+
+    def live(self, ids: pa.Array) -> Bools:
+        """Tell which ids are those of live queries."""
+        self.number_waiting()
+        return self._contents.catalog.live(ids)
+
+    def live_of(self, owner: str) -> int:
+        """Return how many live queries an owner has."""
+        return self._contents.catalog.live_of(owner) + self._waiting_owners[owner]
+
+    def slots_of(self, ids: pa.Array) -> Int32s:
+        """Return the slots of live queries; raise `UnknownQueryError` if one is not live."""
+        # Ending one query must not cost a bulk step for others that wait.
+        if self._waiting and (len(ids) != 1 or ids[0].as_py() in self._waiting):
+            self.number_waiting()
+        return self._contents.catalog.slots(ids)
+
+    def live_ids(self) -> pa.Array:
+        """Return the ids of all live queries, paused ones included, in order of registration."""
+        self.number_waiting()
+        return self._ids(_ANY_FLAG)
+
+    def paused_ids(self) -> pa.Array:
+        """Return the ids of all paused queries."""
+        return self._ids(PAUSED)
+
+    def _ids(self, flags: int) -> pa.Array:
+        catalog = self._contents.catalog
+        found = np.flatnonzero(catalog.flags[: len(catalog)] & flags)
+        return catalog.names.strings().take(pa.array(found))
+
+    def blocks(self) -> Iterator[tuple[QueryBlock, Int32s]]:
+        """Yield all queries that are not dropped, with their slots."""
+        self.settle()
+        catalog, hygiene = self._contents.catalog, self._contents.hygiene
+        ids, keys = catalog.names.strings(), self._contents.keys.arrow()
+        for kind, index in self._contents.indexes.items():
+            spec = KINDS[kind].spec
+            for rows in index.rows(catalog.flags):
+                flags = catalog.flags[rows.slot]
+                block = QueryBlock(
+                    kind=kind,
+                    row=rows.slot.astype(np.int64),
+                    ids=ids.take(pa.array(rows.slot)),
+                    keys=keys.take(pa.array(rows.key)) if rows.shape.keyed else None,
+                    attributes=rows.shape.attributes,
+                    low=rows.low,
+                    high=rows.high,
+                    options={
+                        name: flags & flag != 0 for name, flag in option_flags(spec.options).items()
+                    },
+                    owner=catalog.texts_of("owner", rows.slot),
+                    labels=catalog.texts_of("labels", rows.slot),
+                    spans=hygiene.rules.spans(rows.slot, spec.spans),
+                    numbers=index.numbers(rows.slot),
+                )
+                yield block, rows.slot
+
+
+def _check_spans(query: Query, kind: pa.DataType) -> None:
+    """Raise if a query's spans can't be told in times of this type."""
+    for name in query.spans:
+        column = column_of_spans([getattr(query, name)])
+        if column is not None and column.in_units(kind)[1][0]:
+            raise InvalidQueryError(
+                f"query {query.id!r}: {misfit(name, getattr(query, name), kind)}"
+            )
+
+
+def already_live(query_id: str) -> DuplicateQueryError:
+    """Return the error for an id that is taken."""
+    return DuplicateQueryError(
+        f"a query with the id {query_id!r} is live already; deregister it first,"
+        " or choose another id"
+    )

@@ -1,0 +1,85 @@
+"""One step: what changes and events mean for the queries, before the rules of alerts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from everquery.core.arrays import Array, Int32s
+from everquery.index.rows import Findings, Matches, Step
+from everquery.index.sort_keys import at_events, check_keys
+from everquery.shard.contents import Contents
+from everquery.shard.order import in_order
+from everquery.shard.query_set import QuerySet
+from everquery.shard.record import Notices
+from everquery.state.accepted import Accepted, Events
+
+
+class Stepper:
+    """Asks the indexes of all kinds."""
+
+    def __init__(self, contents: Contents, queries: QuerySet) -> None:
+        self._contents = contents
+        self._queries = queries
+
+    def announce(self) -> list[Notices]:
+        """Return what the keys in sight mean for new and resumed queries."""
+        self._queries.settle()
+        if not self._queries.has_news:
+            return []
+        keys = self._contents.keys
+        seen = np.flatnonzero(keys.seen[: len(keys)]).astype(np.int32)
+        told = self._ask("announce", self._contents.admission.last_events(seen))
+        self._queries.announced()
+        return told
+
+    def expire(self, keys: Int32s, when: Array) -> list[Notices]:
+        """Forget keys, and return what it means that they are gone since then."""
+        if not keys.size:
+            return []
+        last = self._contents.admission.last_events(keys)
+        told = self._ask("expire", replace(last, time=when))
+        self._contents.keys.seen[keys] = 0
+        return told
+
+    def _ask(self, question: Literal["announce", "expire"], events: Events) -> list[Notices]:
+        """Return what each kind answers about keys, given by their last events."""
+        check_keys(len(events))
+        flags, outcomes = self._contents.catalog.flags, self._contents.outcomes
+        found: list[tuple[int, Matches | Findings]] = []
+        for kind, index in self._contents.indexes.items():
+            part = getattr(index, question)(events.key, events.values, flags)
+            if part is not None and part.packed.size:
+                found.append((outcomes.first[kind], Findings(at_events(part.packed))))
+        if not found:
+            return []
+        return [in_order(events, len(events), np.empty(0, np.int64), found)]
+
+    def answer(self, accepted: Accepted) -> list[Notices]:
+        """Return what the accepted events mean."""
+        contents = self._contents
+        step = Step(
+            accepted.grouped,
+            accepted.fresh,
+            contents.keys.seen,
+            contents.keys.last,
+            contents.catalog.flags,
+            contents.catalog.all_live,
+            accepted.events.weight,
+        )
+        found = [
+            (contents.outcomes.first[kind], part)
+            for kind, index in contents.indexes.items()
+            for part in index.process(step)
+        ]
+        if not found:
+            return []
+        rows = len(accepted.events) - accepted.expired_row.size
+        told = in_order(accepted.events, rows, accepted.grouped.position, found)
+        if accepted.expired_row.size:
+            # An expiry is about the previous event of its key, which stands behind all others.
+            previous = rows + np.searchsorted(accepted.expired_row, told.row)
+            told = replace(told, row=np.where(told.position & 1 == 0, previous, told.row))
+        return [told]
