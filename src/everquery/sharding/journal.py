@@ -118,10 +118,6 @@ class Journal:
         self._write(f"{self._name}.base", base, contents.base_bytes)
         self.contents = Contents(version, len(base))
 
-    def reaches(self, version: int) -> bool:
-        """Tell whether the entries lead on from a version without the base."""
-        return version >= self.contents.base
-
     def base(self) -> bytes:
         """Return the base."""
         return self._read(f"{self._name}.base", self.contents.base_bytes)

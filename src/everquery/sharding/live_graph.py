@@ -252,7 +252,7 @@ def _attributes(value: object) -> list[str]:
 
 
 def _allowed(module: str) -> bool:
-    packages = {kind.index.__module__.rpartition(".")[0] for kind in KINDS.values()}
+    packages = {kind.package for kind in KINDS.values()}
     return any(
         module == package or module.startswith(f"{package}.")
         for package in (*_PACKAGES, *packages)

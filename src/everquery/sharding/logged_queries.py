@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from everquery.core.invariants import of_type, refuse
 from everquery.core.parts import Saved, Size
 from everquery.errors import EverqueryError
@@ -21,6 +23,7 @@ LogPart = tuple[str, bytes]
 Times = tuple[int | float | None, int | float | None]
 """The newest time seen, and the time of the first event that was let out."""
 
+_FORGED = (EverqueryError, ValueError, LookupError, TypeError, pa.ArrowException)
 GARBAGE = 50_000  # dropped queries in the journal, before it is written anew
 
 
@@ -94,7 +97,7 @@ class LoggedQueries(QueriesPart):
         try:
             self.apply(self.decoded(str(operation), payload))
             self._shard.settle()  # while it is known when their lives begin
-        except EverqueryError as error:
+        except _FORGED as error:
             refuse(f"a log can't be followed ({str(error)[:200]})")
 
     def decoded(self, operation: str, payload: bytes) -> Change:

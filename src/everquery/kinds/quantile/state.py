@@ -60,14 +60,13 @@ class QuantilePart(Part):
     def changes(self) -> Saved | None:
         """Return what changed, or everything if there are other feeds than before."""
         index = self._index
-        slots = self._queries()
-        index.place_all()
         if not index.is_followed():
             return self.whole()
+        index.place_all()
         changes = [(feed, feed.changes()) for feed in index.feeds.values()]
         if not any(arrays[part].size for _, arrays in changes for part in _NEWS):
             return None
-        saved = self._saved(slots, changes)
+        saved = self._saved(self._queries(), changes)
         saved.whole = False
         return saved
 

@@ -34,8 +34,10 @@ def parts_of(shard: Shard) -> list[Part]:
 def _live_of_kind(shard: Shard, kind: str) -> Int32s:
     """Return the live queries of a kind, in order of registration."""
     shard.queries.settle()
-    contents = shard.contents
-    return contents.of_kind(contents.catalog.kept().astype(np.int32), kind)
+    catalog = shard.contents.catalog
+    n, number = len(catalog), shard.contents.number_of(kind)
+    live = (catalog.kind[:n] == number) & (catalog.flags[:n] != 0)
+    return np.flatnonzero(live).astype(np.int32)
 
 
 def load_parts(parts: Sequence[Part], saved: Mapping[str, Saved]) -> None:
