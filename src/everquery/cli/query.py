@@ -195,6 +195,38 @@ def resume(ids: QueryIds, registry: RegistryUrl, stream: StreamName = None) -> N
     typer.echo(f"resumed {counted(len(found), 'query', 'queries')}")
 
 
+@app.command("quarantined")
+def quarantined(
+    registry: RegistryUrl,
+    stream: StreamName = None,
+    give_back: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Let jobs try this query again, anew; repeat for more."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the queries that Spark jobs run without, because they made work fail."""
+    with existing_engine(registry, stream) as engine:
+        if give_back:
+            engine.give_back(give_back)
+            typer.echo(f"gave back {counted(len(set(give_back)), 'query', 'queries')}")
+            return
+        found = engine.quarantined()
+    if as_json:
+        print_json(found.to_pylist())
+        return
+    by = ["position", "id", "kind", "reason", "job"]
+    records = (
+        found.group_by(by)
+        .aggregate([("shard", "count")])
+        .sort_by([("position", "ascending"), ("id", "ascending")])
+    )
+    names = ["id", "kind", "position", "job", "shards", "reason"]
+    rows = [row | {"shards": row["shard_count"]} for row in records.to_pylist()]
+    print_table(names, [[row[name] for name in names] for row in rows])
+    typer.echo(counted(len(set(found["id"].to_pylist())), "query", "queries"))
+
+
 @app.command("explain")
 def explain(
     query_id: QueryId, registry: RegistryUrl, stream: StreamName = None, as_json: AsJson = False

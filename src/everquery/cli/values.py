@@ -122,7 +122,13 @@ def parse_span(text: str | None, option: str) -> int | float | timedelta | None:
         return None
     found = _SPAN.fullmatch(text.strip())
     if found:
-        return timedelta(**{_UNITS[found[2]]: float(found[1])})
+        try:
+            return timedelta(**{_UNITS[found[2]]: float(found[1])})
+        except OverflowError:
+            raise typer.BadParameter(
+                f"{text!r} is longer than times are; the longest is {timedelta.max.days:,}d",
+                param_hint=option,
+            ) from None
     for kind in (int, float):
         try:
             return kind(text)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import date, datetime
+from typing import Any
 
 import pyarrow as pa
 
 from everquery.errors import InvalidBatchError, InvalidQueryError, InvalidStreamError
 from everquery.queries.spec import LONGEST_KEY, Key, bad_text
 from everquery.stream import OWNER_COLUMNS, Stream
+
+
+def listed(given: Any, one: type) -> list[Any]:  # noqa: ANN401 - it is here to find out
+    """Return what was given, one or several, as a list."""
+    several = isinstance(given, Iterable) and not isinstance(given, one)
+    return list(given) if several else [given]
 
 
 def ids_of(query_id: str | Iterable[str]) -> pa.Array:
@@ -38,7 +45,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def keys_of(keys: Key | Iterable[Key]) -> list[Key]:
     """Return keys that were given as one or as several, without those that can't be in a stream."""
-    wanted = [keys] if isinstance(keys, (str, int)) else list(keys)
+    wanted = listed(keys, str)
     for key in wanted:
         if isinstance(key, bool) or not isinstance(key, (str, int)):
             raise InvalidQueryError(f"key {key!r} is no string or integer")

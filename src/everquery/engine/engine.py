@@ -12,7 +12,13 @@ import pyarrow as pa
 
 from everquery.core.memory import release_freed_memory
 from everquery.core.names import repeated
-from everquery.engine.arguments import check_label_columns, ids_of, keys_of, time_in_units
+from everquery.engine.arguments import (
+    check_label_columns,
+    ids_of,
+    keys_of,
+    listed,
+    time_in_units,
+)
 from everquery.engine.merging import Merging
 from everquery.engine.query_log import QueryLog
 from everquery.engine.questions import Questions
@@ -165,7 +171,7 @@ class Engine(Questions):
 
     def register(self, query: Query | Iterable[Query]) -> None:
         """Register a query, or several: all of them or, on an error, none."""
-        queries = (query,) if isinstance(query, Query) else tuple(query)
+        queries = listed(query, Query)
         for each in queries:
             if not isinstance(each, Query) or type(each) is Query:
                 kinds = ", ".join(spec.__name__ for spec in known_specs())
@@ -259,6 +265,29 @@ class Engine(Questions):
         ids = ids_of(query_id)
         with self._lock:
             self._log.apply(Resume(ids))
+
+    def quarantined(self) -> pa.Table:
+        """Return the live queries that Spark jobs run without: id, kind, reason, position, ...
+
+        One row for each ``job`` and ``shard`` that has taken a query out. The embedded runtime
+        takes out none.
+        """
+        with self._lock:
+            return self._log.quarantined()
+
+    def give_back(self, query_id: str | Iterable[str]) -> None:
+        """Let Spark jobs try a quarantined query, or several, again.
+
+        For every runtime it ends and is registered anew, as it was.
+
+        Raises
+        ------
+        UnknownQueryError
+            If one of them is not quarantined; nothing has changed then.
+        """
+        ids = ids_of(query_id).to_pylist()
+        with self._lock:
+            self._log.give_back(ids)
 
     def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> pa.Table | None:
         """Run SQL statements, and return what the last one shows; see docs/sql.md.

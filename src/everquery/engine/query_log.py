@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
 import pyarrow as pa
 
 from everquery.engine.composites import reach_parts
+from everquery.engine.quarantined import SCHEMA as QUARANTINED
+from everquery.engine.quarantined import given_back, list_quarantined
 from everquery.engine.quotas import check_room, owners_of
 from everquery.engine.rebasing import rebase
 from everquery.errors import (
@@ -219,6 +221,32 @@ class QueryLog:
             except RegistryBehindError:
                 self._catch_up()
                 continue
+            return
+
+    # -- queries that jobs run without ---------------------------------------------------------
+
+    def quarantined(self) -> pa.Table:
+        """Return the live queries that Spark jobs run without."""
+        if self.registry is None:
+            return QUARANTINED.empty_table()
+        self.refresh()
+        return list_quarantined(self.registry, self._stream.name, self._shard())
+
+    def give_back(self, ids: Sequence[str]) -> None:
+        """Let quarantined queries end and begin anew, in one transaction."""
+        self.check_writable()
+        while True:
+            changes = given_back(self._shard(), ids, self.quarantined())
+            assert self.registry is not None  # or none would be quarantined
+            try:
+                end = self.registry.append(self._stream, *changes, head=self.position)
+            except RegistryBehindError:
+                self._catch_up()
+                continue
+            for change in changes:
+                self._shard().apply(change)
+            self.position = end
+            self.registry.quarantine(self._stream.name).forget(ids)
             return
 
     # -- what it knows ------------------------------------------------------------------------

@@ -26,6 +26,8 @@ def exact_float(value: Any, what: str) -> float:  # noqa: ANN401 - it is here to
         as_float = float(value)
     except OverflowError:
         as_float = math.inf
+    except ValueError:  # a signaling NaN
+        as_float = math.nan
     if math.isnan(as_float):
         raise InvalidQueryError(f"{what} is NaN, which no value compares with; give a number")
     if as_float != value:

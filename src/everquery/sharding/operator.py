@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from time import perf_counter
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.queries.changes import Deregister
+from everquery.queries.changes import Change, Deregister
 from everquery.registry.codec import encode_change
+from everquery.registry.quarantined import Quarantined
 from everquery.registry.rows import LogRow
+from everquery.shard import Shard
 from everquery.shard.failed_merges import FailedMerges
 from everquery.sharding.durable import DurableShard
 from everquery.sharding.job import Job
@@ -21,9 +24,12 @@ from everquery.sharding.journal import Cells
 from everquery.sharding.logged_queries import LogPart
 from everquery.sharding.packing import unpack
 from everquery.sharding.places import first_source, order_of
-from everquery.sharding.quarantine import Quarantine
+from everquery.sharding.quarantine import HeldOut, Quarantine
 from everquery.sharding.routing import across_keys, queries_of, without, wrong_keys
 
+# The queries that live shards were without when they were last committed. Arrays that are kept have
+# proof that they are as of then.
+_KNOWN_OUT: WeakKeyDictionary[Shard, tuple[Quarantined, ...]] = WeakKeyDictionary()
 FAILED_MERGES = FailedMerges(logging.getLogger("everquery.sharding"))  # of this process
 
 
@@ -59,6 +65,7 @@ class Output:
     seconds : dict
         Where the time went.
     letters_carried : the same columns of the refused events; None if there are none
+    held_out : the queries that the shard runs without; None if there were none before, too
     """
 
     notices: pa.Table
@@ -71,12 +78,14 @@ class Output:
     found: str
     seconds: dict[str, float]
     letters_carried: pa.Table | None = None
+    held_out: tuple[Quarantined, ...] | None = None
 
 
 def run_batch(job: Job, number: int, given: Input, cells: Cells) -> Output:
     """Take a shard from one version to the next.
 
-    A query that makes the work fail is taken out, and the others go on; nothing is written before
+    A query that makes the work fail is taken out, and the others go on: a few queries, for if it
+    were many the error would be ours (`everquery.sharding.quarantine`). Nothing is written before
     all work is done, so what failed left no trace. What fails while reading or writing the cells
     is no query's fault and fails the batch: the runtime has it done again from the same cells.
     """
@@ -87,13 +96,18 @@ def run_batch(job: Job, number: int, given: Input, cells: Cells) -> Output:
         batch.work()
     except Exception as error:  # whatever a query may cause; what it can't is raised again
         quarantine = Quarantine(
-            error, lambda ids: _Batch(job, number, given, cells, ids).rehearse()
+            error,
+            lambda ids: _Batch(job, number, given, cells, ids).rehearse(),
+            already=HeldOut(cells).failed,
         )
         first = _Batch(job, number, given, cells)
         reasons = quarantine.culprits(first.new_queries(), first.old_queries)
         batch = _Batch(job, number, given, cells, frozenset(each for _, each in reasons))
         batch.open()
-        batch.work()
+        try:
+            batch.work()
+        except Exception as again:
+            raise quarantine.blameless("the others fail together, too") from again
     return batch.commit(reasons)
 
 
@@ -108,6 +122,7 @@ class _Batch:
     left_out: AbstractSet[str] = frozenset()
     seconds: dict[str, float] = field(default_factory=dict)
     _misfits: dict[tuple[str, str], str] = field(default_factory=dict)
+    _changes: list[Change] = field(default_factory=list)
 
     def open(self) -> None:
         """Get hold of the shard."""
@@ -140,6 +155,7 @@ class _Batch:
         events = here.shard.events - self._before
         if self.job.is_wide(self.number):  # the shards of the keys tell of those
             letters, events, self._letters_carried = letters.slice(0, 0), 0, None
+        held_out = self._hold_out(quarantined)
         here.commit(self._log)
         self._lap("commit")
         catalog = here.shard.catalog
@@ -154,7 +170,26 @@ class _Batch:
             here.found,
             self.seconds,
             letters_carried=self._letters_carried,
+            held_out=held_out,
         )
+
+    def _hold_out(self, failed: dict[tuple[str, str], str]) -> tuple[Quarantined, ...] | None:
+        """Note which queries the shard runs without; None if there were none and are none.
+
+        All of them are told with every batch: what tells the registry may have missed some.
+        """
+        here = self._here
+        known = _KNOWN_OUT.get(here.shard, ()) if here.found == "kept" else None
+        if known == () and not failed and not self.given.log:
+            return None  # it is so in most batches: the cell need not be read
+        held_out = HeldOut(self.cells)
+        for change in self._changes:
+            held_out.follow(change)
+        held_out.add(self._misfits, here.position, failed=False)
+        held_out.add(failed, here.position, failed=True)
+        held_out.save()
+        _KNOWN_OUT[here.shard] = held_out.all()
+        return held_out.all()
 
     def rehearse(self) -> None:
         """Do the work, and commit nothing."""
@@ -214,6 +249,7 @@ class _Batch:
             if row.payload:
                 part = row.operation, row.payload
                 change = here.read(row)
+                self._changes.append(change)
                 misfits = wrong_keys(change, self.job.key_type)
                 if self.job.stream.key is not None and not self.job.is_wide(self.number):
                     misfits |= across_keys(change)

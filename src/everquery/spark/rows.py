@@ -65,6 +65,7 @@ TOLD = StructType(
         StructField("notices", BinaryType()),
         StructField("shard", IntegerType(), False),
         StructField("position", LongType(), False),
+        StructField("held_out", StringType()),  # the shard, and which queries it runs without
         StructField("events", LongType(), False),
         StructField("told", LongType(), False),
         StructField("refused", LongType(), False),

@@ -28,6 +28,7 @@ from everquery.sharding.packing import Packer
 from everquery.sharding.routing import route
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
 from everquery.sharding.wire import cut, table_of_bytes
+from everquery.spark.quarantine_reports import told_as
 from everquery.spark.rows import EVENTS, LOG, PACKED_ARROW, TOLD
 
 NOTICES_BYTES = 1 << 19  # of a row of Spark: Java holds several copies of it at a time
@@ -207,11 +208,12 @@ class RunShards(StatefulProcessor):
             "rebuilt": int(output.found == "rebuilt"),
             "ran": 1,
         }
+        held_out = None if output.held_out is None else told_as(shard, output.held_out)
         for part in cut(notices, NOTICES_BYTES):
             blob = table_bytes(part) if part.num_rows else None
-            here = {"notices": blob, "shard": shard, "position": output.position}
+            here = {"notices": blob, "shard": shard, "position": position, "held_out": held_out}
             yield Row(**{**figures, **here})
-            figures = _zeros(figures)
+            figures, held_out = _zeros(figures), None
 
     def close(self) -> None:
         """Nothing is open."""

@@ -18,6 +18,7 @@ from everquery.sharding.job import Job
 from everquery.sharding.places import OFFSET, PATH, SOURCE
 from everquery.sharding.telling import plain_schema
 from everquery.spark.partitions import MOST_SHARDS, shard_codes
+from everquery.spark.quarantine_reports import HELD_OUT, OBSERVED, REGISTRY, report_quarantined
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
 from everquery.spark.rows import (
     KAFKA_PLACE,
@@ -33,7 +34,7 @@ from everquery.spark.session import QUERY_SETTINGS
 from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
 from everquery.stream import Stream
 
-METRICS = "everquery"
+METRICS = OBSERVED
 SHARDS = 8
 
 
@@ -146,7 +147,13 @@ def watch(
             RunShards(job, codes, plain, letters=dead_letters), TOLD, "Append", "None"
         )
     )
-    observed = told.observe(METRICS, *_figures(job.units))
+    reported = functions.lit(report_quarantined(spark, absolute_url(registry), stream.name))
+    observed = told.observe(
+        METRICS,
+        *_figures(job.units),
+        functions.collect_list("held_out").alias(HELD_OUT),
+        functions.max(reported).alias(REGISTRY),
+    )
     columns_told = from_arrow_schema(plain, prefer_timestamp_ntz=True)
     return observed.select("notices").mapInArrow(UnpackNotices(), columns_told)
 
@@ -234,7 +241,7 @@ def _set_up(spark: SparkSession) -> None:
 
 def _figures(shards: int) -> list[Column]:
     names = [field.name for field in TOLD.fields]
-    totals = [name for name in names if name not in ("notices", "shard", "position")]
+    totals = [name for name in names if name not in ("notices", "shard", "position", "held_out")]
     return [
         functions.max("position").alias("position"),
         functions.max(functions.lit(shards)).alias("shards"),

@@ -23,7 +23,7 @@ from everquery.errors import InvalidBatchError
 from everquery.index.rows import Grouped
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
 from everquery.state.keys import KeyTable
-from everquery.stream import Span, Stream
+from everquery.stream import LONGEST_SPAN, Span, Stream
 
 FIGURES = ("arrived", "newest", "oldest", "began")
 
@@ -367,4 +367,6 @@ def span_in_units(span: Span | None, kind: pa.DataType, column: str) -> int | fl
         )
     if microseconds % scale:
         raise InvalidBatchError(f"a span of {span} is no whole number of the units of {kind}")
+    if microseconds // scale >= LONGEST_SPAN:
+        raise InvalidBatchError(f"a span of {span} is longer than times of type {kind} are")
     return microseconds // scale

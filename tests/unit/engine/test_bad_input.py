@@ -1,6 +1,7 @@
 """Bad input: an error says what, where and what to do, and leaves the engine as it was."""
 
 import math
+from datetime import timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -52,6 +53,7 @@ def unchanged(engine):
         (lambda: eq.Range("q", {"price": eq.Interval(5, 5, closed="neither")}), "holds no value"),
         (lambda: eq.Range("q", {"price": (math.nan, 50)}), "lo is NaN"),
         (lambda: eq.Range("q", {"price": (40, math.nan)}), "hi is NaN"),
+        (lambda: eq.Range("q", {"price": (40, Decimal("sNaN"))}), "hi is NaN"),
         (lambda: eq.Range("q", {"price": ("40", 50)}), "'40', which is not a number"),
         (lambda: eq.Range("q", {"price": (True, 50)}), "True, which is not a number"),
         (lambda: eq.Range("q", {"price": (2**53 + 1, None)}), "float64 can't hold exactly"),
@@ -434,3 +436,29 @@ def test_a_snapshot_of_another_stream(engine):
 def test_bad_streams(definition, said):
     with pytest.raises(eq.InvalidStreamError, match=said):
         eq.Stream("s", **definition)
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda engine: engine.register(10**30), "is no standing query"),
+        (lambda engine: engine.register([None]), "is no standing query"),
+        (lambda engine: engine.expire(1e308), "is no string or integer"),
+        (lambda engine: engine.expire(None), "is no string or integer"),
+    ],
+)
+def test_what_is_no_query_and_no_key_14(engine, call, said):
+    with pytest.raises(eq.EverqueryError, match=said):
+        call(engine)
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+@pytest.mark.parametrize("name", ["grace", "expire_after"])
+def test_a_span_that_the_times_of_the_stream_cannot_hold_14(unit, name):
+    stream = eq.Stream("s", time="t", attributes=["x"], **{name: timedelta.max})
+    engine = eq.Engine(stream)
+    events = pa.table({"t": pa.array([1], pa.int64()).cast(pa.timestamp(unit)), "x": [1.0]})
+    with pytest.raises(eq.InvalidBatchError, match="is longer than times of type"):
+        engine.process(events)
+    assert engine.stats()["events"] == 0  # and not torn
