@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bools, Int32s
+from everquery.core.arrays import Array, Bools, Int32s, Int64s
+from everquery.core.parts import Part
 from everquery.index.flags import LIVE, LIVE_MASK, option_flags
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
@@ -16,6 +17,7 @@ from everquery.index.row_segment import RowSegment
 from everquery.index.rows import Findings, Grouped, Matches, NoticeColumn, Outcome, Rows, Step
 from everquery.index.sort_keys import pack_findings
 from tests.conformance.toy.spec import Nth
+from tests.conformance.toy.state import NthPart
 
 AT_ONCE = option_flags(Nth.options)["at_once"]
 
@@ -46,9 +48,13 @@ class NthIndex(KindIndex):
         """Return the counts of queries."""
         return {"seen": np.array([self._seen[slot] for slot in slots.tolist()], np.int64)}
 
-    def set_state(self, slots: Int32s, state: Mapping[str, Array]) -> None:
+    def set_state(self, slots: Int32s, seen: Int64s) -> None:
         """Set the counts of queries."""
-        self._seen.update(zip(slots.tolist(), state["seen"].tolist(), strict=True))
+        self._seen.update(zip(slots.tolist(), seen.tolist(), strict=True))
+
+    def parts(self, queries: Callable[[], Int32s], keys: Callable[[], int]) -> Sequence[Part]:
+        """Return the part of the counts."""
+        return (NthPart(self, queries),)
 
     def renumber(self, slots: Int32s) -> None:
         """Give all queries other slots."""
