@@ -128,7 +128,7 @@ def append(watch: Stopwatch, table: pa.Table, url: str) -> None:
     registry = open_registry(url)
     registry.create_stream(STREAM)
     checked = check_table(
-        table, eq.Border, STREAM, already_live=eq.Engine(STREAM)._shard.live, repeated=repeated
+        table, eq.Border, STREAM, already_live=eq.Engine(STREAM)._shard.queries.live, repeated=repeated
     )
     end = watch(partial(registry.append, STREAM, RegisterBlocks(checked.blocks), head=0))
     check_count("queries in the log", table.num_rows, end)
