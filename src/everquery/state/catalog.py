@@ -231,9 +231,26 @@ class Catalog:
         for name in ("owner", "labels"):
             column = getattr(self, name)
             if column.size:
-                setattr(self, name, resized(column, max(column.size, slots.size), ABSENT)[kept])
+                column = resized(column, max(column.size, slots.size), ABSENT)[kept]
+                column[0] = ABSENT
+                setattr(self, name, column)
+        self._forget_texts()
         self.dropped = 1
         return slots
+
+    def _forget_texts(self) -> None:
+        """Forget owners and labels that no query has any more; the others get new numbers."""
+        columns = [getattr(self, name) for name in ("owner", "labels")]
+        used = np.unique(np.concatenate(columns))
+        used = used[used != ABSENT]
+        number = np.full(len(self.texts) + 1, ABSENT, np.int32)  # the last stands for none
+        number[used] = np.arange(used.size)
+        texts = NameTable()
+        texts.add(encode(self.texts.strings().take(pa.array(used))))
+        self.texts = texts
+        self.owner, self.labels = (number[column] for column in columns)
+        self.owned = np.zeros(0, np.int64)
+        self._own(self.owner, 1)
 
     def count(self, kind: int) -> int:
         """Return how many queries of a kind are live."""
@@ -268,5 +285,6 @@ class Catalog:
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays but the ids themselves."""
-        columns = (self.flags, self.kind, self.prints, self.owner, self.labels)
-        return self.names.table_bytes() + total_bytes(*columns)
+        columns = (self.flags, self.kind, self.prints, self.owner, self.labels, self.owned)
+        texts = self.texts.name_bytes() + self.texts.table_bytes()
+        return self.names.table_bytes() + texts + total_bytes(*columns)
