@@ -8,10 +8,12 @@ import pytest
 from hypothesis import Phase, settings
 
 import everquery as eq
-from everquery.kinds import KINDS
+from everquery.kinds import KINDS, register
 from everquery.kinds.threshold import segment as threshold_segment
+from everquery.queries.known import KNOWN
 from everquery.sharding import durable
 from tests.conformance.sharded import ShardedRunner
+from tests.conformance.toy.kind import KIND as TOY
 
 # A batch takes Spark a fraction of a second and a start seconds, so there are few examples, with
 # queries of all kinds together; the rest is slow. A failure is told as it was found.
@@ -26,6 +28,10 @@ def pytest_collection_modifyitems(items):
         few = bool(chosen) and len(chosen.get("kinds", KINDS)) < len(KINDS)
         if few and chosen.get("new_runner") == "sharded":
             item.add_marker(pytest.mark.slow)  # what differs from one process is the same for all
+        if chosen and TOY.spec in chosen.get("kinds", ()):
+            saved = "snapshot" in item.name or chosen.get("new_runner") in ("sharded", "spark")
+            if saved:
+                item.add_marker(pytest.mark.xfail(reason="its state is no part yet", run=False))
         if chosen and chosen.get("new_runner") == "spark":
             item.add_marker(pytest.mark.spark)
             rules = item.path.name in ("test_hygiene.py", "test_worlds.py")
@@ -47,6 +53,14 @@ def pytest_runtest_call(item):
         return (yield)
     finally:
         setattr(item.obj, name, before)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def toy():
+    """Register a kind that is defined in these tests; other tests do not know it."""
+    register(TOY)
+    yield
+    del KINDS[TOY.name], KNOWN[TOY.name]
 
 
 @pytest.fixture(params=["embedded", "sharded", "spark"], scope="session")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.errors import UnknownQueryError
+from everquery.kinds import KINDS
 from everquery.testing import BruteForce, Notice, assert_same_notices, notices_of
 from everquery.testing.strategies import History, as_batch
 
@@ -57,11 +58,11 @@ def play(
 def rows_by_key(notices: pa.Table) -> dict[Any, list[dict[str, Any]]]:
     """Return each key's notices as rows, in order; between keys no order is promised.
 
-    Those of thresholds and quantiles are by themselves, in any order: see `assert_same`.
+    Those of queries that look across keys are by themselves, in any order: see `assert_same`.
     """
     rows: dict[Any, list[dict[str, Any]]] = {}
     for row in notices.to_pylist():
-        loose = row["kind"] in ("threshold", "quantile")
+        loose = KINDS[row["kind"]].spec.across_keys
         rows.setdefault(("loose", row["key"]) if loose else row["key"], []).append(row)
     return {
         key: sorted(found, key=repr) if isinstance(key, tuple) else found
@@ -70,8 +71,10 @@ def rows_by_key(notices: pa.Table) -> dict[Any, list[dict[str, Any]]]:
 
 
 def without_changes(notices: pa.Table) -> pa.Table:
-    """Leave out what quantile queries are told, which is as of the end of each batch."""
-    return notices.filter(pc.not_equal(notices["event"].cast(pa.string()), "change"))
+    """Leave out what is told at most once a batch, as of its end."""
+    kinds = [name for name, kind in KINDS.items() if kind.once_a_batch]
+    kind = notices["kind"].cast(pa.string())
+    return notices.filter(pc.invert(pc.is_in(kind, value_set=pa.array(kinds, pa.string()))))
 
 
 def assert_same(actual: list[Notice], expected: list[Notice], *, in_one_shard: bool) -> None:
@@ -86,9 +89,11 @@ def assert_same(actual: list[Notice], expected: list[Notice], *, in_one_shard: b
 
 
 def _loose(notices: list[Notice]) -> list[Notice]:
+    kinds = [kind for kind in KINDS.values() if kind.spec.across_keys]
+    across_keys = {outcome.event for kind in kinds for outcome in kind.index.outcomes}
+
     def is_loose(notice: Notice) -> bool:
-        by_itself = notice.event in ("fire", "change")
-        return by_itself or (notice.event == "end" and notice.key is None)
+        return notice.event in across_keys or (notice.event == "end" and notice.key is None)
 
     loose = sorted(filter(is_loose, notices), key=repr)
     kept = [notice for notice in notices if not is_loose(notice)]

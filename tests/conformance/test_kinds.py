@@ -1,7 +1,7 @@
 """The checks that every kind of query passes on every runtime.
 
-A kind is discovered from `everquery.kinds.KINDS`; it needs a strategy in `everquery.testing` and a
-branch in the brute-force twin, and gets all of these.
+A kind is discovered from `everquery.kinds.KINDS`, and its package brings the twin and strategies;
+so does the toy, which is defined beside these tests.
 """
 
 import pickle
@@ -24,8 +24,10 @@ from tests.conformance.histories import (
     rows_by_key,
     without_changes,
 )
+from tests.conformance.toy.kind import KIND as TOY
 
-KIND_SETS = [[kind.spec] for kind in KINDS.values()] + [[kind.spec for kind in KINDS.values()]]
+SPECS = [*(kind.spec for kind in KINDS.values()), TOY.spec]
+KIND_SETS = [*([spec] for spec in SPECS), SPECS]
 
 every_kind = pytest.mark.parametrize(
     "kinds", KIND_SETS, ids=lambda kinds: "+".join(kind.kind for kind in kinds)

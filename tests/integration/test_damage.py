@@ -41,7 +41,7 @@ def url(registry_url):
 
 def run(url, statement, **values):
     registry = damaged_registry(url)
-    with registry._writing() as connection:
+    with registry._connections.writing() as connection:
         rows = connection.execute(text(statement), values)
         found = rows.all() if rows.returns_rows else []
     registry.close()

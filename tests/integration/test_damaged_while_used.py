@@ -94,7 +94,7 @@ def wait_for_news(follower, wanted, seconds=60):
 
 def damage(registry, rng):
     """Damage the row that is to be read next, whoever reads it, behind what the follower has."""
-    with registry._writing() as connection:
+    with registry._connections.writing() as connection:
         # First, since it makes the writer wait.
         connection.execute(text("UPDATE everquery_streams SET head = head + 1"))
         head = connection.execute(text("SELECT head - 1 FROM everquery_streams")).scalar()

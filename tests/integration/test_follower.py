@@ -77,7 +77,7 @@ def settled(reader):
 
 
 def readers_of(engine):
-    with engine._log.registry._reading() as connection:
+    with engine._log.registry._connections.reading() as connection:
         return connection.execute(text("SELECT position, base FROM everquery_readers")).all()
 
 
@@ -181,7 +181,7 @@ def test_a_range_reads_the_same_again_whatever_is_compacted(engine, follow):
     again.commit(second)
     settled(again)
     engine.compact_registry()
-    with engine._log.registry._reading() as connection:
+    with engine._log.registry._connections.reading() as connection:
         for name in ("changes", "kept_bases"):
             count = connection.execute(text(f"SELECT count(*) FROM everquery_{name}")).scalar()
             assert count == 0

@@ -270,7 +270,7 @@ class TestBadRegistries:
         engine = eq.Engine(STREAM, registry=registry_url)
         from sqlalchemy import text
 
-        with engine._log.registry._writing() as connection:
+        with engine._log.registry._connections.writing() as connection:
             connection.execute(text("UPDATE everquery_meta SET value = '99'"))
         with pytest.raises(eq.RegistryError, match=r"has version 99, .* upgrade everquery"):
             eq.open(registry_url)
@@ -290,7 +290,7 @@ class TestBadRegistries:
         engine.register(eq.Range("a", {}))
         from sqlalchemy import text
 
-        with engine._log.registry._writing() as connection:
+        with engine._log.registry._connections.writing() as connection:
             payload = connection.execute(text("SELECT payload FROM everquery_changes")).scalar()
             digest = digest_of("trades", 0, 0, 1, "paint", bytes(payload))
             connection.execute(
@@ -331,7 +331,7 @@ def test_a_dropped_stream_leaves_nothing(registry_url):
     with pytest.raises(RegistryBehindError, match="it is not dropped"):
         registry.drop_stream("trades", head=100)
     registry.drop_stream("trades", head=101)
-    with registry._reading() as connection:
+    with registry._connections.reading() as connection:
         for name in ("changes", "bases", "quotas", "readers", "kept_bases"):
             query = text(f"SELECT count(*) FROM everquery_{name} WHERE stream = 'trades'")
             assert connection.execute(query).scalar() == 0

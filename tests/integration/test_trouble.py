@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import everquery as eq
 from everquery.cli.app import app
 from everquery.engine import open_registry
-from everquery.registry import codec, log, sqlite
+from everquery.registry import appending, codec, connections, sqlite
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
 TABLE = pa.table({"id": [f"q{i}" for i in range(500)]})
@@ -72,7 +72,7 @@ class TestPostgres:
                 yield row
 
         with monkeypatch.context() as patch:
-            patch.setattr(log, "encode_change", encode_and_cut)
+            patch.setattr(appending, "encode_change", encode_and_cut)
             with pytest.raises(eq.RegistryError, match="Nothing of this change is written") as told:
                 engine.register_table(TABLE, kind="range")
         assert "\n" not in str(told.value)
@@ -130,7 +130,7 @@ def test_a_server_that_never_answers():
     assert result.exit_code == 1
     assert "timeout" in result.stderr
     assert "secret" not in result.output
-    assert log.CONNECT_SECONDS <= 30  # where the URL does not say
+    assert connections.CONNECT_SECONDS <= 30  # where the URL does not say
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ class TestSqlite:
 
     def test_a_full_disk(self, url):
         engine = eq.open(url)
-        cursor = engine._log.registry._direct._open()
+        cursor = engine._log.registry._appender.direct._open()
         pages = cursor.execute("PRAGMA page_count").fetchone()[0]
         cursor.execute(f"PRAGMA max_page_count = {pages + 1}")
         for number in range(5):

@@ -5,10 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 import everquery as eq
 from everquery.spark import JobMetrics, watch
-from everquery.spark.metrics import METRICS, prometheus_text
+from everquery.spark.metrics import LABELS, METRICS, prometheus_text
 
 STREAM = eq.Stream("trades", key="symbol", attributes=["price"])
 SPARK_PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -63,7 +64,7 @@ def test_a_job_is_counted(spark, url, tmp_path):
     assert sum(batch.events for batch in told) == 4
     written = (tmp_path / "everquery.prom").read_text()
     assert written == metrics.text()
-    assert 'everquery_notices_total{query="alerts"} 5\n' in written
+    assert 'everquery_notices_total{query="alerts"} 5.0\n' in written
     assert 'everquery_stage_seconds{query="alerts",stage="open"} ' in written
 
 
@@ -81,11 +82,37 @@ def test_other_jobs_are_left_alone(spark, tmp_path):
 
 
 def test_text_is_what_prometheus_reads():
-    text = prometheus_text({'a"b\\c\nd': {"everquery_up": 1, "everquery_source_lag": {"0": 1e15}}})
-    assert text.splitlines()[2] == 'everquery_up{query="a\\"b\\\\c\\nd"} 1'
-    assert text.splitlines()[-1].endswith(',source="0"} 1e+15')
-    line = re.compile(r'(# (HELP|TYPE) \w+ .+)|(\w+\{(\w+="([^"\\]|\\.)*",?)+\} [-+.\de]+)')
-    assert all(line.fullmatch(each) for each in text.splitlines())
+    name = 'a"b\\c\nd'
+    jobs = {
+        each: {
+            metric: {f"{each}'s": 1e15, "0": 2} if metric in LABELS else 0.1 for metric in METRICS
+        }
+        for each in (name, "other")
+    }
+    families = list(text_string_to_metric_families(prometheus_text(jobs)))
+    assert len(families) == len(METRICS)
+    for family, (metric, (kind, meaning)) in zip(families, METRICS.items(), strict=True):
+        assert (family.type, family.documentation) == (kind, meaning)
+        assert family.name == (metric.removesuffix("_total") if kind == "counter" else metric)
+        read = {}
+        for sample in family.samples:
+            assert sample.name == metric
+            labels = dict(sample.labels)
+            job = read.setdefault(labels.pop("query"), {})
+            assert list(labels) == LABELS.get(metric, [])
+            job[next(iter(labels.values()), None)] = sample.value
+        expected = {job: found[metric] for job, found in jobs.items()}
+        assert read == {
+            job: value if isinstance(value, dict) else {None: value}
+            for job, value in expected.items()
+        }
+
+
+def test_a_metric_without_samples_is_not_in_the_text():
+    assert prometheus_text({}) == ""
+    text = prometheus_text({"trades": {"everquery_up": 1, "everquery_stage_seconds": {}}})
+    assert [line.split()[2] for line in text.splitlines()[:2]] == ["everquery_up"] * 2
+    assert len(text.splitlines()) == 3
 
 
 def test_the_page_lists_every_metric():

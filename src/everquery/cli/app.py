@@ -8,7 +8,6 @@ import typer
 
 from everquery.cli import (
     bench,
-    demo,
     init,
     plot,
     query,
@@ -22,6 +21,7 @@ from everquery.cli import (
     version,
     warm_up,
 )
+from everquery.cli.demo.command import demo
 from everquery.cli.group import CommandGroup
 
 app = typer.Typer(
@@ -43,7 +43,7 @@ app.command("run")(run.run)
 app.command("replay")(replay.replay)
 app.add_typer(plot.app, name="plot")
 app.command("rescale")(rescale.rescale)
-app.command("demo")(demo.demo)
+app.command("demo")(demo)
 app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     bench.bench
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from everquery.cli.demo_job import count_words, ended_by_firing, none_by_event
+from everquery.cli.demo.counts import count_words, ended_by_firing, none_by_event
 
 
 @dataclass(frozen=True, slots=True)

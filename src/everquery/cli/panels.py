@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from everquery.cli.demo_job import Plan
+from everquery.cli.demo.plan import Plan
 from everquery.sinks.lines import event_colours
 
 LATEST = 6

@@ -13,11 +13,12 @@ import typer
 from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_registry
 from everquery.cli.output import print_json, print_table
 from everquery.cli.sql_session import SqlSession
+from everquery.core.user_folders import state_folder
 from everquery.errors import EverqueryError, UnreadableFileError
 from everquery.queries.known import KNOWN
 from everquery.queries.sql.emit import words_of
 
-HISTORY = Path("~/.everquery_history")
+HISTORY = "sql_history"
 WORDS = (
     *("CREATE", "STREAM", "STANDING", "QUERY", "QUERIES", "AS", "SELECT", "FROM", "WHERE", "AND"),
     *("BETWEEN", "EMIT", "ALTER", "PAUSE", "RESUME", "DROP", "SHOW", "STREAMS", "LIKE", "EXPLAIN"),
@@ -147,15 +148,10 @@ def _remember() -> None:
         import readline
     except ImportError:
         return
-    path = HISTORY.expanduser()
-    with contextlib.suppress(OSError):
-        readline.read_history_file(path)
-
-    def save() -> None:
+    if (folder := state_folder()) is not None:
         with contextlib.suppress(OSError):
-            readline.write_history_file(path)
-
-    atexit.register(save)
+            readline.read_history_file(folder / HISTORY)
+        atexit.register(_save, folder)
 
     def complete(text: str, state: int) -> str | None:
         found = completions(text)
@@ -163,3 +159,11 @@ def _remember() -> None:
 
     readline.set_completer(complete)
     readline.parse_and_bind("tab: complete")
+
+
+def _save(folder: Path) -> None:
+    import readline
+
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        readline.write_history_file(folder / HISTORY)

@@ -51,6 +51,24 @@ def peak_bytes() -> int:
 
 
 @contextmanager
+def broken_off() -> Iterator[None]:
+    """Let Ctrl-C break off at once what is inside, where that leaves nothing half done.
+
+    For an `interruptible` block around it the key is pressed afterwards.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    broken = False
+    try:
+        yield
+    except KeyboardInterrupt:
+        broken = True
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if broken:
+        signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
     """Let Ctrl-C, or the signal TERM, ask for an end instead of breaking off in the middle.
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from everquery.cli.demo_job import DemoJob, Plan
+from everquery.cli.demo.embedded import EmbeddedRun
+from everquery.cli.demo.plan import Plan
 from everquery.cli.this_process import clock_since_start
 from everquery.core import kernel_cache
 from everquery.engine import Engine
@@ -46,7 +47,7 @@ def _compile() -> None:
     boxes = Stream("boxes", key="key", time="time", attributes=["x", "y"], weight="weight")
     compile_loops(boxes, pa.timestamp("us"))
     compile_loops(Stream("values", attributes=["x"]), pa.null())
-    DemoJob(Plan(), clock=time.perf_counter).warm_up()
+    EmbeddedRun(Plan(), clock=time.perf_counter).warm_up()
     _compile_for_many(boxes)
 
 

@@ -20,6 +20,8 @@ import llvmlite
 import numba
 import numpy as np
 
+from everquery.core.user_folders import cache_folder
+
 VARIABLE = "EVERQUERY_CACHE_DIR"
 PACKAGE = Path(__file__).parent.parent
 
@@ -154,19 +156,5 @@ def folders(digest: str | None) -> tuple[Folder, ...]:
         around = Path(chosen).absolute()
         return (Folder(around / name, 0o755, around),)
     beside = Folder(PACKAGE / "__pycache__" / name, 0o755)
-    home = _caches_of_user()
-    if home is None:
-        return (beside,)
-    return beside, Folder(home / "everquery" / name, 0o700, home / "everquery")
-
-
-def _caches_of_user() -> Path | None:
-    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if chosen.is_absolute():  # any other is to be ignored, says the XDG specification
-        return chosen
-    try:
-        home = Path.home()
-        there = home.is_absolute() and home.is_dir()
-    except (RuntimeError, OSError):  # the system does not know the user, or the home is closed
-        return None
-    return home / ".cache" if there else None
+    private = cache_folder()
+    return (beside,) if private is None else (beside, Folder(private / name, 0o700, private))

@@ -62,6 +62,8 @@ class Kind:
     questions : mapping from name to Question
         What its queries are asked at any time.
     listed : Listed, optional
+    once_a_batch : bool
+        Whether a query tells at most one thing a batch, so that what it tells depends on batches.
     """
 
     package: str
@@ -73,6 +75,7 @@ class Kind:
     crowd: Callable[[Stream], Iterable[Query]] = lambda stream: ()
     questions: Mapping[str, Question] = field(default_factory=dict)
     listed: Listed | None = None
+    once_a_batch: bool = False
 
     @property
     def name(self) -> str:

@@ -1,5 +1,6 @@
 """The durable, ordered log of query changes."""
 
-from everquery.registry.log import Base, Entry, Registry
+from everquery.registry.log import Registry
+from everquery.registry.reading import Base, Entry
 
 __all__ = ["Base", "Entry", "Registry"]

@@ -8,15 +8,19 @@ a claim when its process is gone.
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
+from errno import ENOSYS
 from hashlib import blake2b
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 from sqlalchemy.engine import Engine as Database
 from sqlalchemy.exc import SQLAlchemyError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 _TRY = text("SELECT pg_try_advisory_lock(:number)")
 _ALIVE = text("SELECT 1")
@@ -59,41 +63,34 @@ class _NoClaim:
 
 
 class _FileClaim:
-    """A lock on a file beside the database; it is only there while it is held."""
+    """A lock on a file beside the database; the file is only there while it is held."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._path, self._descriptor = path, descriptor
+    def __init__(self, path: Path, lock: BaseFileLock) -> None:
+        self._path, self._lock = path, lock
 
     @classmethod
     def take(cls, path: Path) -> Claim | None:
+        from filelock import FileLock, Timeout  # here: it brings asyncio along
+
+        # A lock that is only a file's existence would outlive a crash: rather none at all.
+        lock = FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
         try:
-            import fcntl
-        except ImportError:  # not on this system
-            return _NoClaim()
-        while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(descriptor)
-                return None
-            if _is_at(descriptor, path):
-                return cls(path, descriptor)
-            os.close(descriptor)  # who held it has just removed it
+            lock.acquire(blocking=False)
+        except Timeout:
+            return None
+        except OSError as error:
+            if error.errno == ENOSYS:
+                return _NoClaim()
+            raise
+        return cls(path, lock)
 
     def holds(self) -> bool:
         return True
 
     def release(self) -> None:
-        self._path.unlink(missing_ok=True)
-        os.close(self._descriptor)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+        with suppress(PermissionError):  # Windows: the library removes it
+            self._path.unlink(missing_ok=True)
+        self._lock.release()
 
 
 class _ServerClaim:

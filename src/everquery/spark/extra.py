@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from everquery.errors import SparkMissingError
 
-NEEDED = ("pyspark", "pandas", "google.protobuf")
+NEEDED = ("pyspark", "pandas", "prometheus_client", "google.protobuf")
 
 
 def missing() -> list[str]:

@@ -15,6 +15,9 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -52,10 +55,12 @@ METRICS: Mapping[str, tuple[str, str]] = {
 """Each metric's type and meaning; a label in its last word."""
 
 LABELS = {
-    "everquery_source_lag": "source",
-    "everquery_stage_seconds": "stage",
-    "everquery_stage_seconds_total": "stage",
+    "everquery_source_lag": ["source"],
+    "everquery_stage_seconds": ["stage"],
+    "everquery_stage_seconds_total": ["stage"],
 }
+
+_FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 
 _STAGE = "_seconds"
 
@@ -267,36 +272,37 @@ class JobMetrics(StreamingQueryListener):
             beside.replace(self._file)
 
 
+class _Families(Collector):
+    """The metrics of all jobs, as the library wants them."""
+
+    def __init__(self, jobs: Mapping[str, Snapshot]) -> None:
+        self._jobs = jobs
+
+    def collect(self) -> Iterator[Metric]:
+        for name, (kind, meaning) in METRICS.items():
+            family = _FAMILIES[kind](name, meaning, labels=["query", *LABELS.get(name, [])])
+            for job, found in self._jobs.items():
+                value = found.get(name)
+                if isinstance(value, dict):
+                    for label, each in value.items():
+                        family.add_metric([job, label], each)
+                elif value is not None:
+                    family.add_metric([job], value)
+            if family.samples:
+                yield family
+
+
 def prometheus_text(jobs: Mapping[str, Snapshot]) -> str:
-    r"""Return metrics in the text format that Prometheus reads.
+    """Return metrics in the text format that Prometheus reads.
 
     Examples
     --------
     >>> print(prometheus_text({"trades": {"everquery_up": 1.0}}), end="")
     # HELP everquery_up 1 while the job runs, 0 when it has ended.
     # TYPE everquery_up gauge
-    everquery_up{query="trades"} 1
+    everquery_up{query="trades"} 1.0
     """
-    lines = []
-    for name, (kind, meaning) in METRICS.items():
-        samples = [line for job, found in jobs.items() for line in _samples(name, job, found)]
-        if samples:
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _samples(name: str, job: str, found: Snapshot) -> Iterator[str]:
-    value = found.get(name)
-    mine = f'query="{_escaped(job)}"'
-    if isinstance(value, dict):
-        for label, each in value.items():
-            yield f'{name}{{{mine},{LABELS[name]}="{_escaped(label)}"}} {each:.12g}'
-    elif value is not None:
-        yield f"{name}{{{mine}}} {value:.12g}"
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return generate_latest(_Families(jobs)).decode()
 
 
 def _snake(name: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from everquery.cli import this_process
 from everquery.cli.this_process import (
+    broken_off,
     clock_since_start,
     interruptible,
     peak_bytes,
@@ -47,3 +48,20 @@ def test_interrupt_is_asked_for_once_and_then_raises():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_is_broken_off_is_asked_for_afterwards():
+    with interruptible() as pressed:
+        noted = signal.getsignal(signal.SIGINT)
+        with broken_off():
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("it went on")
+        assert pressed()
+        assert signal.getsignal(signal.SIGINT) is noted
+
+
+def test_what_is_not_broken_off_is_not_asked_for():
+    with interruptible() as pressed:
+        with broken_off():
+            pass
+        assert not pressed()

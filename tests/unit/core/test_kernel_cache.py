@@ -51,8 +51,8 @@ def second(x):
     return x - 1
 """
 SCRIPT = """
-import __future__, dataclasses, json, os, sys, uuid, warnings
-import numba
+import __future__, dataclasses, json, os, pwd, sys, uuid, warnings
+import numba, platformdirs
 
 # Compiling and packing import this and that, maybe from where only root may read.
 spare = numba.njit(lambda x: x + 1)
@@ -92,7 +92,7 @@ class Installation:
         for folder in (core, index):
             folder.mkdir(parents=True)
             (folder / "__init__.py").touch()
-        for name in ("jit", "kernel_cache", "kernel_folders"):
+        for name in ("jit", "kernel_cache", "kernel_folders", "user_folders"):
             shutil.copy(PACKAGE / "core" / f"{name}.py", core)
         (self.package / "__init__.py").touch()
         (index / "rows.py").write_text(ROWS)

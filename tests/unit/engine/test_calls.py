@@ -27,6 +27,14 @@ def engine():
     return engine
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Let Ctrl-C raise, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def struck(monkeypatch):
     """Let Ctrl-C strike in the middle of the next step."""

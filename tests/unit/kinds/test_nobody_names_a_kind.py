@@ -18,7 +18,7 @@ WORDS = {*OWN, *(kind.spec.__name__ for kind in OWN.values())}
 WORDS |= {kind.index.__name__ for kind in OWN.values()}
 
 EXPORTS = ("__init__.py", "testing/__init__.py")
-DEMO = ("cli/demo", "cli/spark_demo", "sources/market")
+DEMO = ("cli/demo", "sources/market")
 ABOUT_ONE = ("cli/plot.py",)
 ALLOWED = (*EXPORTS, *DEMO, *ABOUT_ONE)
 MODULES = [

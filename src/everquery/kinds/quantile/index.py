@@ -15,13 +15,13 @@ from everquery.core.arrays import Array, Floats, Int32s, Int64s, resized, total_
 from everquery.index.flags import Flags, option_flags
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
+from everquery.index.row_segment import RowSegment
 from everquery.index.rows import Findings, Grouped, Matches, NoticeColumn, Outcome, Rows, Step
 from everquery.index.sort_keys import pack_findings
 from everquery.index.weighed import order_by_position
 from everquery.kinds.quantile.feed import FINEST, Answers, Feed, FeedName, Queries
 from everquery.kinds.quantile.rank_answers import order_by_slot, write_figures
 from everquery.kinds.quantile.rank_cells import NONE
-from everquery.kinds.quantile.row_segment import RowSegment
 from everquery.kinds.quantile.spec import Quantile
 
 Figures = tuple[float, int, int, int, float]

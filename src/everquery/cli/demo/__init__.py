@@ -1,0 +1,1 @@
+"""``everquery demo``: a simulated market and its standing queries, on either runtime."""
