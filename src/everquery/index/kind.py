@@ -86,6 +86,10 @@ class KindIndex(ABC):
     def set_state(self, slots: Int32s, state: Mapping[str, Array]) -> None:  # noqa: B027 - as above
         """Take over how far queries are."""
 
+    def with_keys(self, state: dict[str, Array], numbers: Int32s) -> dict[str, Array]:
+        """Return what `state` gave, with other numbers for keys, given by the present ones."""
+        return state
+
     def answer_by_batches(self) -> None:  # noqa: B027 - as above
         """Expect to be asked for the state after every batch."""
 

@@ -384,7 +384,8 @@ class Shard:
 
     def compact(self) -> None:
         """Forget dropped queries for good, where they outnumber the others by far."""
-        self.upkeep.compact()
+        with self._changing():
+            self.upkeep.compact()
 
     def install(self, due: DueMerge, merged: Any) -> None:  # noqa: ANN401 - the kind's segment type
         """Put the result of a merge in the place of its parts."""

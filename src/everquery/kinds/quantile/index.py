@@ -261,6 +261,11 @@ class QuantileIndex(KindIndex):
             self.load(name, {**arrays, **present})
         self.has_loaded()
 
+    def with_keys(self, state: dict[str, Array], numbers: Int32s) -> dict[str, Array]:
+        """Return a state where keys, which are lanes here, have other numbers."""
+        lanes = {f"{label_of(name)} lanes" for name in self.feeds if name.keyed}
+        return {part: numbers[array] if part in lanes else array for part, array in state.items()}
+
     def load(self, name: FeedName, arrays: Mapping[str, Array]) -> None:
         """Take over what was saved of a feed, if it still has queries."""
         feed = self.feeds.get(name)

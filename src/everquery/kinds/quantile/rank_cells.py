@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.core.arrays import Bools, Bytes, Floats, Int32s, Int64s, resized
+from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s, resized
 from everquery.core.jit import kernel, part
 
 NONE = -1
@@ -160,7 +160,8 @@ class CellTable(NamedTuple):
         kept = np.flatnonzero(self._needed())
         number = np.full(int(self.used[CELLS]), NONE, np.int32)
         number[kept] = np.arange(kept.size)
-        cells = Cells(*(column[kept] for column in self.cells))
+        columns: tuple[Array, ...] = self.cells
+        cells = Cells(*(column[kept] for column in columns))
         lanes = self.lanes._replace(first=self.lanes.first.copy())
         relink(lanes.first, self.cells.after, number, cells.after)
         members = self.members._replace(cell=self.members.cell.copy())
