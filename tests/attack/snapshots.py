@@ -136,8 +136,9 @@ def engine(which: int) -> eq.Engine:
 
 
 def forged_with(content: bytes) -> bytes:
-    """Return content behind a checksum that fits."""
-    return blake2b(content, digest_size=16).digest() + content
+    """Return a header's length, the header and arrays behind a checksum that fits."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    return blake2b(content[:end], digest_size=16).digest() + content
 
 
 # -- forging ---------------------------------------------------------------------------------------
@@ -145,24 +146,40 @@ def forged_with(content: bytes) -> bytes:
 
 def parts_of(snapshot: bytes) -> tuple[dict, dict[str, np.ndarray]]:
     """Return header and arrays, without a look at whether they are right."""
-    content = snapshot[16:]
-    size = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + size])
-    arrays, at = {}, 8 + size
+    at = 24 + int.from_bytes(snapshot[16:24], "little")
+    header = json.loads(snapshot[24:at])
+    arrays = {}
     for name, kind, shape in header.pop("arrays"):
-        flat = np.frombuffer(content[at:], np.uint8)[: math.prod(shape) * np.dtype(kind).itemsize]
+        at += -at % 8
+        kind = "|u1" if kind == "bytes" else kind
+        flat = np.frombuffer(snapshot[at:], np.uint8)[: math.prod(shape) * np.dtype(kind).itemsize]
         at += flat.size
         arrays[name] = flat.copy().view(kind).reshape(shape)
     return header, arrays
 
 
+STRINGS = ("keys.time_type", "letters.kept")
+
+
 def joined(header: dict, arrays: dict[str, np.ndarray], listed: list | None = None) -> bytes:
     """Return header and arrays as a snapshot; `listed` is what the header says of the arrays."""
     if listed is None:
-        listed = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
-    text = json.dumps({**header, "arrays": listed}, sort_keys=True).encode()
-    rest = b"".join(array.tobytes() for array in arrays.values())
-    return forged_with(len(text).to_bytes(8, "little") + text + rest)
+        listed = listing(arrays)
+    bodies = [array.tobytes() for array in arrays.values()]
+    total = blake2b(b"".join(bodies), digest_size=16).hexdigest()
+    text = json.dumps({**header, "arrays": listed, "sum": total}, sort_keys=True).encode()
+    content = len(text).to_bytes(8, "little") + text
+    for body in bodies:
+        content += bytes(-(16 + len(content)) % 8) + body
+    return forged_with(content)
+
+
+def listing(arrays: dict[str, np.ndarray]) -> list:
+    """Return what a header says of arrays."""
+    return [
+        [name, "bytes" if name in STRINGS else array.dtype.str, list(array.shape)]
+        for name, array in arrays.items()
+    ]
 
 
 def forge(snapshots: Snapshots, chance: random.Random) -> Snapshots:
@@ -178,10 +195,12 @@ def forge(snapshots: Snapshots, chance: random.Random) -> Snapshots:
 
 
 def _flip(snapshot: bytes, chance: random.Random) -> bytes:
-    content = bytearray(snapshot[16:])
+    header, arrays = parts_of(snapshot)
+    names = [name for name, array in arrays.items() if array.size]
     for _ in range(chance.randrange(1, 4)):
-        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-    return forged_with(bytes(content))
+        flat = arrays[chance.choice(names)].reshape(-1).view(np.uint8)
+        flat[chance.randrange(flat.size)] ^= 1 << chance.randrange(8)
+    return joined(header, arrays)
 
 
 def _flip_header(snapshot: bytes, chance: random.Random) -> bytes:
@@ -238,13 +257,13 @@ def _extremes(snapshot: bytes, chance: random.Random) -> bytes:
 
 def _listed(snapshot: bytes, chance: random.Random) -> bytes:
     header, arrays = parts_of(snapshot)
-    listed = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
+    listed = listing(arrays)
     entry = chance.choice(listed)
     what = chance.randrange(4)
     if what == 0:
         entry[1] = chance.choice(
             ("<i4", "<i8", "<f8", "|u1", "<u8", "|O", "<U4", "|S8", "<m8[s]", "|b1", "<f4", ">i8",
-             "<c16", "|V8", "[('a', '<i8')]", "", 7, None)
+             "<c16", "bytes", "|V8", "[('a', '<i8')]", "", 7, None)
         )  # fmt: skip
     elif what == 1:
         entry[2] = chance.choice(
@@ -253,7 +272,9 @@ def _listed(snapshot: bytes, chance: random.Random) -> bytes:
         )  # fmt: skip
     elif what == 2:
         other = chance.choice(listed)[0]
-        entry[0] = chance.choice((other, "", None, 3, "quantile.feed a b c d", "rows99.slot"))
+        entry[0] = chance.choice(
+            (other, "", None, 3, "quantile.feed a b c d", "queries.rows99.slot", "future.x")
+        )
     else:
         del entry[chance.randrange(3)]
     return joined(header, arrays, listed)
@@ -323,7 +344,14 @@ def _field(snapshot: bytes, chance: random.Random) -> bytes:
 def _nest(snapshot: bytes, chance: random.Random) -> bytes:
     deep = b"[" * chance.choice((10, 900, 100_000, 2_000_000))
     text = chance.choice(
-        (deep, b'{"a":' * 100_000, b'{"format": "everquery-snapshot"}', b"null", b"[]", b"\xff")
+        (
+            deep,
+            b'{"a":' * 100_000,
+            b'{"format": "everquery-frame", "version": 1}',
+            b"null",
+            b"[]",
+            b"\xff",
+        )
     )
     return forged_with(len(text).to_bytes(8, "little") + text)
 

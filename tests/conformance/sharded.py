@@ -16,9 +16,9 @@ from everquery.queries import Query
 from everquery.queries.changes import Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
-from everquery.sharding import durable
-from everquery.sharding.durable import Job
+from everquery.sharding.job import Job
 from everquery.sharding.journal import MemoryCells
+from everquery.sharding.live import LIVE
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import Packer
 from everquery.sharding.places import OFFSET, SOURCE
@@ -107,15 +107,15 @@ class ShardedRunner:
             # Workers have live arrays of their own; which one gets a shard changes all the time,
             # and now and then a worker dies or an attempt fails after its work is done.
             worker = self.workers[(self.batches * 7 // 3) % 2]
-            durable._LIVE.clear()
-            durable._LIVE.update(worker)
+            LIVE.clear()
+            LIVE.update(worker)
             given = Input(log[shard], packed[shard])
             if self.batches % 5 == 0:
                 run_batch(job, shard, given, copy.copy(self.cells[shard]))
             output = run_batch(job, shard, given, self.cells[shard])
             worker.clear()
             if self.batches % 11:
-                worker.update(durable._LIVE)
+                worker.update(LIVE)
             self.found.append(output.found)
             told.append(output.notices)
             self.letters.append(output.letters)

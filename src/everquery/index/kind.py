@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from everquery.core.arrays import Array, Floats, Int32s
+from everquery.core.arrays import Array, Bools, Floats, Int32s
+from everquery.core.parts import Part
 from everquery.index.flags import Flags
 from everquery.index.layers import Layers
 from everquery.index.rows import Findings, Matches, NoticeColumn, Outcome, Rows, Step
+from everquery.stream import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +82,34 @@ class KindIndex(ABC):
         return np.empty(0, np.int32)
 
     def state(self, slots: Int32s) -> dict[str, Array]:
-        """Return how far queries are, for a snapshot; empty for kinds that keep no count."""
+        """Return how far queries are; empty for kinds that keep no count."""
         return {}
 
-    def set_state(self, slots: Int32s, state: Mapping[str, Array]) -> None:  # noqa: B027 - as above
-        """Take over how far queries are."""
+    def parts(self, queries: Callable[[], Int32s], keys: Callable[[], int]) -> Sequence[Part]:
+        """Return the parts of state that the kind brings; none for most kinds.
 
-    def with_keys(self, state: dict[str, Array], numbers: Int32s) -> dict[str, Array]:
-        """Return what `state` gave, with other numbers for keys, given by the present ones."""
-        return state
+        Parameters
+        ----------
+        queries : function
+            Returns the slots of the kind's live queries, in order of registration.
+        keys : function
+            Returns how many keys there are; 1 for a stream without.
+        """
+        return ()
 
-    def answer_by_batches(self) -> None:  # noqa: B027 - as above
-        """Expect to be asked for the state after every batch."""
+    def check_loaded(  # noqa: B027 - most kinds have nothing of their own
+        self,
+        rows: Rows,
+        numbers: Mapping[str, Array],
+        options: Mapping[str, Bools],
+        stream: Stream,
+    ) -> None:
+        """Raise if queries that were saved can't be of this kind, before they are added.
+
+        Raises
+        ------
+        DamagedError
+        """
 
     def renumber(self, slots: Int32s) -> None:
         """Give all queries other slots, given by the present ones."""

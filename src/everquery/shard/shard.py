@@ -12,7 +12,6 @@ import pyarrow as pa
 from everquery.core.arrays import Array, Bools, Int32s, Int64s
 from everquery.errors import UnknownQueryError
 from everquery.index.kind import Explained, KindIndex
-from everquery.kinds.threshold.spec import Threshold
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change
 from everquery.queries.spec import Key
@@ -286,37 +285,6 @@ class Shard:
             raise UnknownQueryError(f"query {query_id!r} is in no index")
         return kind, explained
 
-    # -- what other runtimes and snapshots set -------------------------------------------------
-
-    def set_keys(self, header: dict[str, Any], arrays: dict[str, Array]) -> Int32s:
-        """Take over what another shard of the same queries knows of keys; return their numbers."""
-        numbers = self.contents.keys.load_rows(header, arrays)
-        for index in self.contents.indexes.values():
-            index.forget_positions()
-        return numbers
-
-    def counts(self) -> tuple[Int32s, Int64s]:
-        """Return the live queries that count, in order of registration, and what they lack."""
-        self.queries.settle()
-        contents = self.contents
-        if not len(contents.indexes[Threshold.kind].layers):
-            return np.empty(0, np.int32), np.empty(0, np.int64)
-        catalog = contents.catalog
-        live = np.flatnonzero(catalog.flags[: len(catalog)]).astype(np.int32)
-        slots = contents.of_kind(live, Threshold.kind)
-        left: Int64s = contents.indexes[Threshold.kind].state(slots)["left"]
-        return slots, left
-
-    def count_by_batches(self) -> None:
-        """Add up counts in every batch: they are asked for after each."""
-        for index in self.contents.indexes.values():
-            index.answer_by_batches()
-
-    def set_counts(self, slots: Int32s, left: Int64s) -> None:
-        """Set what queries lack that count."""
-        if slots.size:
-            self.contents.indexes[Threshold.kind].set_state(slots, {"left": left})
-
     # -- doors that are to close --------------------------------------------------------------
 
     @property
@@ -382,10 +350,10 @@ class Shard:
         """Return a large merge to be run off the hot path, or None."""
         return self.upkeep.due_merge()
 
-    def compact(self) -> None:
-        """Forget dropped queries for good, where they outnumber the others by far."""
+    def compact(self, *, keys: bool = False) -> None:
+        """Forget dropped queries for good, where they outnumber the others by far; see `Upkeep`."""
         with self._changing():
-            self.upkeep.compact()
+            self.upkeep.compact(keys=keys)
 
     def install(self, due: DueMerge, merged: Any) -> None:  # noqa: ANN401 - the kind's segment type
         """Put the result of a merge in the place of its parts."""

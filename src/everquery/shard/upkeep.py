@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,15 @@ class Upkeep:
         """Give up a merge that failed; its parts stay as they are."""
         self._contents.indexes[due.kind].layers.abandon(due.merge)
 
-    def compact(self) -> None:
-        """Forget dropped queries for good, where they outnumber the others by far."""
+    def compact(self, *, keys: bool) -> None:
+        """Forget dropped queries for good, where they outnumber the others by far.
+
+        Parameters
+        ----------
+        keys : bool
+            Whether keys that only they named are forgotten too, and the others get new numbers:
+            not where changes of state that were saved name keys by their numbers.
+        """
         contents = self._contents
         living = len(contents.catalog) - contents.catalog.dropped
         if contents.catalog.dropped < max(COMPACT, 2 * living):
@@ -72,7 +80,8 @@ class Upkeep:
         for index in contents.indexes.values():
             index.renumber(slots)
         contents.hygiene.renumber(slots)
-        self._forget_keys()
+        if keys:
+            self._forget_keys()
         self._queries.announce_again()
         self._sweep_at = 1
 
@@ -113,5 +122,9 @@ class Upkeep:
         for part in rows:
             key = numbers[part.key] if part.shape.keyed else part.key
             after.add(replace(part, key=key), catalog.flags, announce=False)
-        after.set_state(slots, before.with_keys(before.state(slots), numbers))
+        known = (lambda: slots), partial(len, self._contents.keys)
+        for old, new in zip(before.parts(*known), after.parts(*known), strict=True):
+            saved = old.whole()
+            old.move_keys(saved, numbers)
+            new.load(saved)
         return after

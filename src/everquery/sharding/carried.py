@@ -13,20 +13,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.core.arrays import Int64s
-from everquery.sharding.wire import table_bytes, table_of_bytes
+from everquery.core.arrow_bytes import checked_table, table_bytes
+from everquery.core.invariants import refuse
+from everquery.core.parts import Part, Saved
 from everquery.state.accepted import Events
 from everquery.state.keys import KeyTable
 
 _ARRIVED, _KEY, _SEQ = "everquery arrived", "everquery key", "everquery seq"
 
 
-class Carried:
+class Carried(Part):
     """The carried columns of all events that a notice may still name.
 
     Attributes
     ----------
     schema : the carried columns
     """
+
+    name = "carried"
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -66,16 +70,35 @@ class Carried:
         self._held = self._held.take(pa.array(order[np.searchsorted(arrived[order], waiting)]))
         return carried
 
-    def save(self) -> bytes:
-        """Return what is kept, as bytes."""
-        last = b"" if self._last is None else table_bytes(self._last)
-        return len(last).to_bytes(8, "little") + last + table_bytes(self._held)
+    def whole(self) -> Saved:
+        """Return what is kept."""
+        strings = {"held": table_bytes(self._held)}
+        if self._last is not None:
+            strings["last"] = table_bytes(self._last)
+        return Saved(strings=strings)
 
-    def load(self, data: bytes) -> None:
-        """Take over what was saved."""
-        size = int.from_bytes(data[:8], "little")
-        self._last = table_of_bytes(data[8 : 8 + size]) if size else None
-        self._held = table_of_bytes(data[8 + size :])
+    def changes(self) -> Saved | None:
+        """Return what is kept, if columns are carried at all."""
+        return self.whole() if self.schema.names else None
+
+    def load(self, saved: Saved) -> None:
+        """Check and take over what was kept."""
+        if not saved.strings.keys() <= {"held", "last"} or "held" not in saved.strings:
+            refuse("carried columns are something else")
+        tables = {
+            name: checked_table(data, "carried columns") for name, data in saved.strings.items()
+        }
+        last = tables.get("last")
+        self._check(tables["held"].schema, [_ARRIVED])
+        if last is not None:
+            self._check(last.schema, [_KEY, _SEQ])
+        self._held, self._last = tables["held"], last
+
+    def _check(self, schema: pa.Schema, first: list[str]) -> None:
+        """Raise if columns are not these, and the carried ones behind them."""
+        types = [field.type for field in schema][len(first) :]
+        if schema.names != [*first, *self.schema.names] or types != self.schema.types:
+            refuse("carried columns are others than those that are carried now")
 
 
 def _find(notices: pa.Table, known: pa.Table) -> pa.Array:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from everquery.errors import SnapshotError
+from everquery.core.framing import DamagedError
+from everquery.core.invariants import check_count, of_type, refuse, short
+from everquery.core.parts import Size
 
 PIECE = 1 << 20  # bytes; a state store takes ten times as long for eight times as much
 LARGE = 1 << 16
@@ -52,23 +54,41 @@ class Contents:
         The version that the base leads to; -1 if there is none.
     base_bytes : int
     entries : list of (version, place, bytes), oldest first
-    garbage : int
-        How much of it all is of no use any more, as its owner counts it.
+    outdated : int
+        How much of it all is of no use any more, as its part counts it.
     """
 
     base: int = -1
     base_bytes: int = 0
     entries: list[tuple[int, int, int]] = field(default_factory=list)
-    garbage: int = 0
+    outdated: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         return dict(vars(self))
 
     @classmethod
-    def of_json(cls, values: dict[str, Any]) -> Contents:
-        """Return what `as_json` gave."""
-        return cls(**{**values, "entries": [tuple(entry) for entry in values["entries"]]})
+    def of_json(cls, values: object) -> Contents:
+        """Return what `as_json` gave; raise if it can't be."""
+        names = {"base", "base_bytes", "entries", "outdated"}
+        if not isinstance(values, dict) or values.keys() != names:
+            refuse(f"{short(values)} is no journal")
+        entries = of_type(values, "entries", list)
+        numbers = [values["base_bytes"], values["outdated"]]
+        for entry in entries:
+            if not isinstance(entry, list) or len(entry) != 3:
+                refuse(f"{short(entry)} is no entry of a journal")
+            numbers += entry
+        if values["base"] != -1:
+            numbers.append(values["base"])
+        for number in numbers:
+            check_count("a number of a journal", number)
+        return cls(**{**values, "entries": [tuple(entry) for entry in entries]})
+
+    def size(self) -> Size:
+        """Return how much there is."""
+        taken = sum(size for _, _, size in self.entries)
+        return Size(self.base_bytes, len(self.entries), taken, self.outdated)
 
 
 class Journal:
@@ -98,19 +118,18 @@ class Journal:
         self._write(f"{self._name}.base", base, contents.base_bytes)
         self.contents = Contents(version, len(base))
 
-    def reaches(self, version: int) -> bool:
-        """Tell whether the entries lead on from a version without the base."""
-        return version >= self.contents.base
-
     def base(self) -> bytes:
         """Return the base."""
         return self._read(f"{self._name}.base", self.contents.base_bytes)
 
-    def after(self, version: int) -> Iterator[bytes]:
-        """Yield the entries of later versions."""
-        for each, place, size in self.contents.entries:
-            if each > version:
-                yield self._read(f"{self._name}.{place}", size)
+    def after(self, version: int) -> Iterator[tuple[int, bytes]]:
+        """Yield what leads on from a version: versions, and the base or an entry of each."""
+        contents = self.contents
+        if version < contents.base:
+            yield contents.base, self.base()
+        for each, place, size in contents.entries:
+            if each > max(version, contents.base):
+                yield each, self._read(f"{self._name}.{place}", size)
 
     def _write(self, name: str, value: bytes, before: int) -> None:
         """Write a value over one that took `before` bytes."""
@@ -123,7 +142,7 @@ class Journal:
         for piece in range(_pieces(size)):
             value = self.cells.get(f"{name}.{piece}")
             if value is None:
-                raise SnapshotError(f"the state lacks {name}.{piece}; it is damaged")
+                raise DamagedError(f"it lacks {name}.{piece}")
             pieces.append(value)
         return b"".join(pieces)
 

@@ -18,8 +18,10 @@ from everquery.registry.quarantined import Quarantined
 from everquery.registry.rows import LogRow
 from everquery.shard import Shard
 from everquery.shard.failed_merges import FailedMerges
-from everquery.sharding.durable import DurableShard, Job, LogPart
+from everquery.sharding.durable import DurableShard
+from everquery.sharding.job import Job
 from everquery.sharding.journal import Cells
+from everquery.sharding.logged_queries import LogPart
 from everquery.sharding.packing import unpack
 from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import HeldOut, Quarantine

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Int32s, Int64s
+from everquery.core.arrow_bytes import table_bytes
 from everquery.core.jit import kernel
 from everquery.sharding.places import Places, places_of, with_short_sources
 from everquery.sharding.routing import NO_SECRET, shards_of
-from everquery.sharding.wire import cut, table_bytes, table_of_bytes
+from everquery.sharding.wire import cut, table_of_bytes
 from everquery.state.events import FINE, Arrivals, decode
 from everquery.stream import Stream
 

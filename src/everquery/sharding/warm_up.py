@@ -18,8 +18,9 @@ from everquery.queries.changes import Change, Deregister, Register, RegisterBloc
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
 from everquery.shard import Shard
-from everquery.sharding.durable import Job, forget_live
+from everquery.sharding.job import Job
 from everquery.sharding.journal import MemoryCells
+from everquery.sharding.live import forget_live
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import Packer
 from everquery.sharding.routing import route

@@ -19,13 +19,15 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from everquery.core.arrow_bytes import table_bytes
 from everquery.registry.rows import LogRow
-from everquery.sharding.durable import Job, check_cells
+from everquery.sharding.head import check_cells
+from everquery.sharding.job import Job
 from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import Packer
 from everquery.sharding.routing import route
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
-from everquery.sharding.wire import cut, table_bytes, table_of_bytes
+from everquery.sharding.wire import cut, table_of_bytes
 from everquery.spark.quarantine_reports import told_as
 from everquery.spark.rows import EVENTS, LOG, PACKED_ARROW, TOLD
 

@@ -14,7 +14,7 @@ from everquery.engine import open_registry
 from everquery.errors import InvalidStreamError, SparkError
 from everquery.registry.follower import absolute_url
 from everquery.shard.writing import notice_schema
-from everquery.sharding.durable import Job
+from everquery.sharding.job import Job
 from everquery.sharding.places import OFFSET, PATH, SOURCE
 from everquery.sharding.telling import plain_schema
 from everquery.spark.partitions import MOST_SHARDS, shard_codes

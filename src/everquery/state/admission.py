@@ -12,19 +12,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.ipc
 
 from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
 from everquery.core.jit import kernel
+from everquery.core.parts import Saved
 from everquery.errors import InvalidBatchError
 from everquery.index.rows import Grouped
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
 from everquery.state.keys import KeyTable
 from everquery.stream import LONGEST_SPAN, Span, Stream
+
+FIGURES = ("arrived", "newest", "oldest", "began")
 
 
 @kernel
@@ -224,26 +225,23 @@ class Admission:
             none,
         )
 
-    def save(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Put what is held back, and how far time is, into a snapshot."""
-        header["arrived"] = self.arrived
-        header["newest"] = self.newest
-        header["oldest"], header["began"] = self.oldest, self.began
-        arrays["time_type"] = np.frombuffer(
-            pa.schema([("time", self.time_type or pa.null())]).serialize(), np.uint8
-        )
+    def save(self, saved: Saved) -> None:
+        """Save what is held back, and how far time is."""
+        for name in FIGURES:
+            saved.values[name] = getattr(self, name)
+        kind = self.time_type or pa.null()
+        saved.strings["time_type"] = pa.schema([("time", kind)]).serialize().to_pybytes()
         for name in COLUMNS:
-            arrays[f"held.{name}"] = getattr(self.held or self.no_events(), name)
-        arrays["held.seq"] = np.zeros_like(arrays["held.seq"])  # they get it when they are let out
+            saved.arrays[f"held.{name}"] = getattr(self.held or self.no_events(), name)
+        # They get it when they are let out.
+        saved.arrays["held.seq"] = np.zeros_like(saved.arrays["held.seq"])
 
-    def load(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over what a snapshot held back."""
-        self.arrived = header["arrived"]
-        self.newest = header["newest"]
-        self.oldest, self.began = header["oldest"], header["began"]
-        kind = pa.ipc.read_schema(pa.py_buffer(arrays["time_type"].tobytes())).field("time").type
-        self.time_type = None if pa.types.is_null(kind) else kind
-        self.held = Events(*(arrays[f"held.{name}"] for name in COLUMNS))
+    def load(self, saved: Saved) -> None:
+        """Take over what was held back, and how far time was; its type is known already."""
+        for name in FIGURES:
+            setattr(self, name, saved.values[name])
+        held = Events(*(saved.arrays[f"held.{name}"] for name in COLUMNS))
+        self.held = held if len(held) else None
 
     def _release(self, arrivals: Events) -> Events:
         """Return what is due in time order; hold the rest back."""

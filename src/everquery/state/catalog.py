@@ -257,29 +257,30 @@ class Catalog:
         n = len(self)
         return int(np.count_nonzero((self.kind[:n] == kind) & (self.flags[:n] & LIVE != 0)))
 
-    def save(self, arrays: dict[str, Array]) -> Int64s:
-        """Put all queries that are not dropped into a snapshot's arrays; return their slots."""
-        kept = np.flatnonzero(self.flags[: len(self)])
+    def kept(self) -> Int64s:
+        """Return the slots of all live queries; a query's place in it is its rank."""
+        return np.flatnonzero(self.flags[: len(self)])
+
+    def save(self, arrays: dict[str, Array]) -> None:
+        """Save ids, fingerprints, owners and labels of all live queries, by rank."""
+        kept = self.kept()
         self.names.save("ids", arrays, kept)
-        for name in ("flags", "kind", "prints"):
-            arrays[f"queries.{name}"] = getattr(self, name)[kept]
+        arrays["prints"] = self.prints[kept]
         self.texts.save("texts", arrays)
         for name in ("owner", "labels"):
             column = getattr(self, name)
             known = kept[kept < column.size]
-            arrays[f"queries.{name}"] = resized(column[known], kept.size, ABSENT)
-        return kept
+            arrays[name] = resized(column[known], kept.size, ABSENT)
 
-    def load(self, arrays: dict[str, Array]) -> None:
-        """Take over the queries of a snapshot, in slots without gaps."""
+    def load(self, arrays: dict[str, Array], flags: Array, kind: Bytes) -> None:
+        """Take over queries, in slots without gaps."""
         self.names = NameTable.load("ids", arrays)
-        for name in ("flags", "kind", "prints"):
-            column = arrays[f"queries.{name}"]
+        for name, column in (("flags", flags), ("kind", kind), ("prints", arrays["prints"])):
             setattr(self, name, resized(column, max(32, column.size)))
         self.texts = NameTable.load("texts", arrays)
         if len(self.texts):
-            self.owner = arrays["queries.owner"]
-            self.labels = arrays["queries.labels"]
+            self.owner = arrays["owner"]
+            self.labels = arrays["labels"]
             self._own(self.owner, 1)
         self.paused = int(np.count_nonzero(self.flags[: len(self)] & PAUSED))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.ipc
 
 from everquery.core.arrays import Array, Bytes, Floats, Int64s
 from everquery.state.events import (
@@ -101,6 +101,10 @@ class DeadLetters:
         self.counts = np.zeros(len(REASONS), np.int64)
         self._examples: dict[int, list[Example]] = {}
 
+    def __len__(self) -> int:
+        """Return how many are kept."""
+        return self._rows
+
     def add(self, letters: Letters) -> None:
         """Count the letters, and keep them; the oldest make room."""
         if not letters.reason.size:
@@ -181,25 +185,11 @@ class DeadLetters:
         """Return how many were refused for each reason that occurred."""
         return {REASONS[i]: int(n) for i, n in enumerate(self.counts) if n}
 
-    def set_counts(self, counts: Array) -> None:
-        """Take over counts, perhaps of a version that knew fewer reasons."""
-        self.counts[:] = 0
-        self.counts[: counts.size] = counts
-
-    def save(self, arrays: dict[str, Array]) -> None:
-        """Put counts and kept letters into a snapshot."""
-        sink = pa.BufferOutputStream()
-        table = self.table()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        arrays["dead_letters.kept"] = np.frombuffer(sink.getvalue(), np.uint8)
-        arrays["dead_letters.counts"] = self.counts
-
-    def load(self, arrays: dict[str, Array]) -> None:
-        """Take over counts and letters of a snapshot."""
-        self.set_counts(arrays["dead_letters.counts"])
-        with pa.ipc.open_stream(arrays["dead_letters.kept"].tobytes()) as reader:
-            kept = reader.read_all()
+    def load(self, counts: Mapping[str, int], kept: pa.Table) -> None:
+        """Take over how many were refused for each reason, and those that were kept."""
+        self.counts[:] = [counts.get(reason, 0) for reason in REASONS]
+        self._kept.clear()
+        self._rows = 0
         if kept.num_rows:  # an empty table does not know the types of keys and times
             self.keep(kept)
 

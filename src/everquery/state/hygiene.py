@@ -14,10 +14,8 @@ import pyarrow as pa
 
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
 from everquery.core.jit import kernel, part
-from everquery.core.names import load_names, scramble
+from everquery.core.names import scramble
 from everquery.index.flags import Flags
-from everquery.state.catalog import Catalog
-from everquery.state.keys import KeyTable
 from everquery.state.pairs import (
     CANCELLED,
     FREE,
@@ -411,48 +409,6 @@ class Hygiene:
         n = int(pairs.counts[TOLD])
         self.steps_before += line.time.size
         return out.first(n), Ranks(*(column[:n] for column in told))
-
-    def save(self, header: dict[str, Any], arrays: dict[str, Array], kept: Int64s) -> None:
-        """Put rules and state into a snapshot."""
-        header["hygiene"] = self.active
-        header["throttled"], header["undone"] = self.throttled, self.undone
-        if self.active:
-            self.rules.save(arrays, kept)
-            self.pairs.save(arrays, kept)
-
-    def load(
-        self, header: dict[str, Any], arrays: dict[str, Array], kind: pa.DataType | None
-    ) -> None:
-        """Take over rules and state of a snapshot; older ones have none."""
-        if header.get("hygiene"):
-            self.rules.load(arrays, kind)
-            self.pairs.load(arrays)
-        self.pairs.counts[HELD_BACK] = header.get("throttled", 0)
-        self.pairs.counts[CANCELLED] = header.get("undone", 0)
-
-    def save_named(self, catalog: Catalog, keys: KeyTable) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what waits as a header and arrays, with queries and keys by their names."""
-        arrays: dict[str, Array] = {}
-        pairs = self.pairs.pairs()
-        slots, keyed = np.unique(pairs & SLOT_MASK), np.unique(pairs >> KEY_SHIFT)
-        self.pairs.save(arrays, slots)
-        catalog.names.save("rules.ids", arrays, slots)
-        keys.save_names("rules.keys", keyed, arrays)
-        key = np.searchsorted(keyed, pairs >> KEY_SHIFT)
-        arrays["pairs.pair"] = key << KEY_SHIFT | arrays["pairs.pair"] & SLOT_MASK
-        return {"throttled": self.throttled, "undone": self.undone, "keys": keyed.size}, arrays
-
-    def load_named(
-        self, header: dict[str, Any], arrays: dict[str, Array], catalog: Catalog, keys: KeyTable
-    ) -> None:
-        """Take over what waited in another shard of the same queries."""
-        slots = catalog.names.find(load_names("rules.ids", arrays)).astype(np.int64)
-        keyed = keys.find_names("rules.keys", header["keys"], arrays).astype(np.int64)
-        pairs = arrays["pairs.pair"]
-        pairs = keyed[pairs >> KEY_SHIFT] << KEY_SHIFT | slots[pairs & SLOT_MASK]
-        self.pairs.load({**arrays, "pairs.pair": pairs})
-        self.pairs.counts[HELD_BACK] = header["throttled"]
-        self.pairs.counts[CANCELLED] = header["undone"]
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.core.arrays import (
+    Array,
+    Bools,
+    Bytes,
+    Floats,
+    Int32s,
+    Int64s,
+    resized,
+    total_bytes,
+)
+from everquery.core.framing import DamagedError
 from everquery.core.hashing import no_digests, person_of
 from everquery.core.names import ABSENT, NameTable, encode, load_names
+from everquery.core.parts import Saved
 from everquery.errors import InvalidBatchError, InvalidQueryError
 from everquery.queries.spec import Key
 
 _STRINGS, _INTEGERS = person_of("everquery key"), person_of("everquery number")
 _STRING, _INTEGER = pa.string(), pa.int64()
-_TYPES = {None: None, "string": _STRING, "int64": _INTEGER, "null": pa.null()}
-_COLUMNS = ("seen", "next_seq", "last_time", "last")
+TYPES = {None: None, "string": _STRING, "int64": _INTEGER, "null": pa.null()}
+COLUMNS = ("seen", "next_seq", "last_time", "last")
 
 
 class KeyTable:
@@ -119,7 +128,7 @@ class KeyTable:
         names.add(encode(self.arrow().take(pa.array(numbers))))
         self._names = names
         room = max(16, numbers.size)
-        for name in _COLUMNS:
+        for name in COLUMNS:
             setattr(self, name, resized(getattr(self, name)[..., numbers], room))
         return after
 
@@ -131,53 +140,25 @@ class KeyTable:
             return self._names.integers()
         return self._names.strings()
 
-    def save(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Put the table into a snapshot."""
-        header["key_type"] = None if self.type is None else str(self.type)
-        self._names.save("keys", arrays)
-        for name in _COLUMNS:
-            arrays[f"keys.{name}"] = getattr(self, name)[..., : len(self)]
-
-    def load(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over the table of a snapshot."""
-        self.type = _TYPES[header["key_type"]]
-        self._names = NameTable.load("keys", arrays)
-        for name in _COLUMNS:
-            column = arrays[f"keys.{name}"]
-            setattr(self, name, resized(column, max(16, column.shape[-1])))
-
-    def save_rows(self, numbers: Int32s, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Put some keys, by name, with all that is known of them, into a header and arrays."""
-        header["key_type"] = None if self.type is None else str(self.type)
+    def save(self, numbers: Int32s, first: int, saved: Saved) -> None:
+        """Save all that is known of some keys, and the names of keys from a number on."""
+        saved.values["key_type"] = None if self.type is None else str(self.type)
         if self._keyed:
-            self._names.save("keys", arrays, numbers)
-        for name in _COLUMNS:
-            arrays[f"keys.{name}"] = getattr(self, name)[..., numbers]
+            new = np.arange(first, len(self._names), dtype=np.int64)
+            self._names.save("names", saved.arrays, new)
+        for name in COLUMNS:
+            saved.arrays[name] = getattr(self, name)[..., numbers]
 
-    def load_rows(self, header: dict[str, Any], arrays: dict[str, Array]) -> Int32s:
-        """Take over keys that another table saved; return their numbers here."""
-        self.type = _TYPES[header["key_type"]]
-        numbers = np.zeros(arrays["keys.seen"].size, np.int32)
+    def load(self, numbers: Int32s, first: int, saved: Saved) -> None:
+        """Take over what `save` saved; the keys before the first new name are here already."""
+        self.type = TYPES[saved.values["key_type"]] or self.type
         if self._keyed:
-            numbers = self._names.add(load_names("keys", arrays))
+            found = self._names.add(load_names("names", saved.arrays))
+            if not np.array_equal(found, np.arange(first, first + found.size)):
+                raise DamagedError("keys are not those that were there before")
             self._make_room()
-        for name in _COLUMNS:
-            rows = arrays[f"keys.{name}"]
-            if getattr(self, name).dtype != rows.dtype:  # times, before the first batch
-                setattr(self, name, getattr(self, name).astype(rows.dtype))
-            getattr(self, name)[..., numbers] = rows
-        return numbers
-
-    def save_names(self, name: str, numbers: Int64s, arrays: dict[str, Array]) -> None:
-        """Put the names of some keys into arrays."""
-        if self._keyed:
-            self._names.save(name, arrays, numbers)
-
-    def find_names(self, name: str, count: int, arrays: dict[str, Array]) -> Int32s:
-        """Return the numbers here of so many keys that `save_names` put into arrays."""
-        if not self._keyed:
-            return np.zeros(count, np.int32)
-        return self._names.find(load_names(name, arrays))
+        for name in COLUMNS:
+            getattr(self, name)[..., numbers] = saved.arrays[name]
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays, names included."""

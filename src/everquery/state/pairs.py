@@ -221,40 +221,36 @@ class PairTable:
         refill_pairs(self.table, pairs, int(self.counts[USED]))
 
     def save(self, arrays: dict[str, Array], kept: Array) -> None:
-        """Put what waits into a snapshot, with slots as places among those kept."""
+        """Save what waits, with queries as places among those kept."""
         pairs = self.entries.pair
         used = np.flatnonzero(pairs != FREE)
         for name, column in self.entries._asdict().items():
-            if name not in PLACES:
-                arrays[f"pairs.{name}"] = column[..., used]
+            if name != "pair" and name not in PLACES:
+                arrays[name] = column[..., used]
         for chosen, names in (
-            (arrays["pairs.crossing"] == NOTHING, _OF_CROSSING),
-            (arrays["pairs.open"] == 0, _OF_WINDOW),
-            (arrays["pairs.open"] * arrays["pairs.held"] == 0, _OF_LAST),
+            (arrays["crossing"] == NOTHING, _OF_CROSSING),
+            (arrays["open"] == 0, _OF_WINDOW),
+            (arrays["open"] * arrays["held"] == 0, _OF_LAST),
         ):
             for name in names:  # what is left of something that is over
-                arrays[f"pairs.{name}"][..., chosen] = 0
-        slots = np.searchsorted(kept, pairs[used] & SLOT_MASK)
-        arrays["pairs.pair"] = pairs[used] & ~SLOT_MASK | slots
+                arrays[name][..., chosen] = 0
+        arrays["query"] = np.searchsorted(kept, pairs[used] & SLOT_MASK).astype(np.int32)
+        arrays["key"] = (pairs[used] >> KEY_SHIFT).astype(np.int32)
 
-    def load(self, arrays: dict[str, Array]) -> None:
-        """Take over what waited in a snapshot, and nothing else."""
-        pairs = arrays["pairs.pair"]
+    def load(self, arrays: dict[str, Array], kept: Array) -> None:
+        """Take over what waited, and nothing else."""
+        slots = kept[arrays["query"]].astype(np.int64)
         self.counts[[USED, FREED]] = 0
         self.table = np.full(64, FREE, np.int32)
         self.free = np.zeros(0, np.int32)
-        self.set_time_type(arrays["pairs.soonest"].dtype)
-        self.make_room(pairs.size)
+        self.set_time_type(arrays["soonest"].dtype)
+        self.make_room(slots.size)
         for name, column in self.entries._asdict().items():
-            if name not in PLACES:
-                column[..., : pairs.size] = arrays[f"pairs.{name}"]
-        self.counts[USED] = pairs.size
-        refill_pairs(self.table, self.entries.pair, pairs.size)
-
-    def pairs(self) -> Int64s:
-        """Return the pairs of which something waits, in the order in which they are saved."""
-        pairs: Int64s = self.entries.pair[self.entries.pair != FREE]
-        return pairs
+            if name != "pair":
+                column[..., : slots.size] = 0 if name in PLACES else arrays[name]
+        self.entries.pair[: slots.size] = arrays["key"].astype(np.int64) << KEY_SHIFT | slots
+        self.counts[USED] = slots.size
+        refill_pairs(self.table, self.entries.pair, slots.size)
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

@@ -224,33 +224,34 @@ class Rules:
         self._unbased = slots[self._unbased]
 
     def save(self, arrays: dict[str, Array], kept: Int64s) -> None:
-        """Put the spans of the kept queries into a snapshot."""
+        """Save the spans of the kept queries, by their places among those."""
         for name in self._unit:
             column = self.column(name, kept)
             assert column is not None
-            arrays[f"rules.{name}.amount"] = column.amount
-            arrays[f"rules.{name}.unit"] = column.unit
-        places = np.arange(kept.size)
+            arrays[f"{name}.amount"] = column.amount
+            arrays[f"{name}.unit"] = column.unit
         never = end_of_time(self.end.dtype)
-        arrays["rules.end"] = _taken(self.end, kept, never)
-        arrays["rules.home"] = _taken(self.home, kept, -1)
-        arrays["rules.unbased"] = places[np.isin(kept, self._unbased)].astype(np.int32)
+        arrays["end"] = _taken(self.end, kept, never)
+        arrays["home"] = _taken(self.home, kept, -1)
+        arrays["unbased"] = np.flatnonzero(np.isin(kept, self._unbased)).astype(np.int32)
 
-    def load(self, arrays: dict[str, Array], kind: pa.DataType | None) -> None:
-        """Take over the spans of a snapshot."""
+    def load(self, arrays: dict[str, Array], kept: Int64s, kind: pa.DataType | None) -> None:
+        """Take over the spans of the kept queries, and forget all others."""
+        vars(self).update(vars(Rules()))
         for name in SPANS:
-            if f"rules.{name}.unit" in arrays:
-                self._amount[name] = arrays[f"rules.{name}.amount"]
-                self._unit[name] = arrays[f"rules.{name}.unit"]
-        self.end, self.home = arrays["rules.end"], arrays["rules.home"]
-        every = np.arange(self.end.size, dtype=np.int32)
+            if f"{name}.unit" in arrays:
+                self._amount[name] = _spread(arrays[f"{name}.amount"], kept, 0)
+                self._unit[name] = _spread(arrays[f"{name}.unit"], kept, 0)
+        self.end = _spread(arrays["end"], kept, end_of_time(arrays["end"].dtype))
+        self.home = _spread(arrays["home"], kept, -1)
+        every = kept.astype(np.int32)
         self._unread = every[self._has_any(every)]
         self.users = self._unread.size
+        self.dwell = self.dwell.astype(self.end.dtype)
+        self.throttle = self.throttle.astype(self.end.dtype)
         if kind is not None:
-            self.dwell = self.dwell.astype(self.end.dtype)
-            self.throttle = self.throttle.astype(self.end.dtype)
             self.read(kind, None)
-        self._unbased = arrays["rules.unbased"]
+        self._unbased = every[arrays["unbased"]]
         self.still_living()
 
     def nbytes(self) -> int:
@@ -271,6 +272,13 @@ def _taken(column: Array, slots: Array, fill: float) -> Array:
     known = slots < column.size
     taken[known] = column[slots[known]]
     return taken
+
+
+def _spread(column: Array, slots: Array, fill: float) -> Array:
+    """Return a column by slot of one that is by place in the slots."""
+    spread = np.full(int(slots.max(initial=-1)) + 1, fill, column.dtype)
+    spread[slots] = column
+    return spread
 
 
 def _moved(column: Array, kept: Int64s, slots: Int32s, fill: float) -> Array:

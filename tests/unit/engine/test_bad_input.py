@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery.state.snapshot import pack, unpack
+from everquery.core import framing
 
 
 @pytest.fixture
@@ -353,8 +353,19 @@ def damaged(snapshot: bytes) -> bytes:
 
 
 def newer(snapshot: bytes) -> bytes:
-    header, arrays = unpack(snapshot)
-    return pack({**header, "version": 99}, arrays)
+    header, arrays, strings = framing.unpack(snapshot)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(framing, "VERSION", 99)
+        return framing.pack(header, {**arrays, **strings})
+
+
+def with_part(change):
+    def spoil(snapshot: bytes) -> bytes:
+        header, arrays, strings = framing.unpack(snapshot)
+        change(header["parts"])
+        return framing.pack(header, {**arrays, **strings})
+
+    return spoil
 
 
 @pytest.mark.parametrize(
@@ -364,7 +375,21 @@ def newer(snapshot: bytes) -> bytes:
         (lambda _: b"hello", "no everquery snapshot"),
         (lambda snapshot: snapshot[: len(snapshot) // 2], "no everquery snapshot"),
         (damaged, "no everquery snapshot"),
-        (newer, "version 99, and this everquery reads up to 3; upgrade"),
+        (newer, "version 99, and this everquery reads up to 1; upgrade"),
+        (
+            with_part(lambda parts: parts["keys"].update(version=7)),
+            "part 'keys' in version 7, and this everquery reads up to 1; upgrade",
+        ),
+        (
+            with_part(lambda parts: parts.update(future=parts["keys"])),
+            "part 'future', which this everquery does not know; upgrade",
+        ),
+        (with_part(lambda parts: parts.pop("rules")), "has no part 'rules'"),
+        (with_part(lambda parts: parts["keys"].update(whole=False)), "only changes of part 'keys'"),
+        (
+            with_part(lambda parts: parts["queries"]["values"].update(kinds=["future"])),
+            "a kind 'future' that this everquery does not know; upgrade",
+        ),
     ],
 )
 @pytest.mark.usefixtures("unchanged")
@@ -377,10 +402,10 @@ def test_bad_snapshots(engine, spoil, said):
 
 def test_a_snapshot_that_knows_fewer_reasons(engine):
     engine.process(batch(symbol=["IBM", None], ts=[12, 12]))
-    header, arrays = unpack(engine.snapshot())
-    arrays["dead_letters.counts"] = arrays["dead_letters.counts"][:9]
+    header, arrays, strings = framing.unpack(engine.snapshot())
+    assert header["parts"]["letters"]["values"] == {"counts": {"null_key": 1}}
     fresh = eq.Engine(engine.stream)
-    fresh.restore(pack(header, arrays))
+    fresh.restore(framing.pack(header, {**arrays, **strings}))
     assert fresh.stats()["dead_letters_by_reason"] == {"null_key": 1}
 
 

@@ -51,18 +51,7 @@ def named(tree):
                         yield name, node.lineno
 
 
-REBUILT = (  # with the state of shards
-    "shard/checks/parts.py",
-    "shard/checks/quantiles.py",
-    "shard/checks/snapshots.py",
-    "shard/shard.py",
-    "sharding/quantile_state.py",
-)
-ASKING = [
-    pytest.param(each, marks=[pytest.mark.xfail(strict=True)] if each in REBUILT else [])
-    for each in MODULES
-    if not each.startswith(ALLOWED)
-]
+ASKING = [each for each in MODULES if not each.startswith(ALLOWED)]
 
 
 @pytest.mark.parametrize("module", ASKING)

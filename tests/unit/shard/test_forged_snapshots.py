@@ -22,9 +22,9 @@ def put(name, place, value):
     return change
 
 
-def say(name, value):
+def say(part, name, value):
     def change(header, arrays):
-        header[name] = value
+        (header["parts"][part]["values"] if part else header)[name] = value
 
     return change
 
@@ -38,24 +38,32 @@ def shorten(name):
 
 FEED, WINDOW = "quantile.feed 0 0 0", "quantile.feed 0 20000 0"
 FORGED = [
-    (0, put("rows0.slot", 0, 10**6), "'rows0.slot' has 1000000 at 0, which is not below 35"),
-    (0, put("rows0.slot", 0, -5), "less than 0"),
-    (0, put("rows1.key", 0, 6), "not below 6"),
-    (0, put("rows0.high", 0, -np.inf), "not above the lower end"),
-    (0, put("held.key", 0, 2**31 - 1), "'held.key'"),
-    (0, put("queries.kind", 0, 9), "'queries.kind' has 9"),
-    (0, put("queries.flags", 0, 0), "'queries.flags'"),
-    (0, put("queries.owner", 0, 3), "'queries.owner'"),
-    (0, put("ids.starts", 1, 10**9), "'ids.starts'"),
-    (0, put("ids.data", 0, 0xFF), "no text in UTF-8"),
-    (0, put("keys.data", 0, 0xFF), "no text in UTF-8"),
-    (0, put("pairs.pair", 0, 2**62), "of no key"),
-    (0, put("pairs.crossing", 0, 10**9), "'pairs.crossing'"),
-    (0, put("pairs.soonest", 0, 0), "not the earlier deadline"),
-    (0, put("rules.home", 0, 99), "'rules.home'"),
-    (0, put("threshold.left", 0, 0), "'threshold.left'"),
-    (0, put("quantile.phi", 0, np.nan), "'quantile.phi'"),
-    (0, put("quantile.last", 0, 10**12), "'quantile.last'"),
+    (
+        0,
+        put("queries.rows0.slot", 0, 10**6),
+        "'rows0.slot' has 1000000 at 0, which is not below 35",
+    ),
+    (0, put("queries.rows0.slot", 0, -5), "less than 0"),
+    (0, put("queries.rows1.key", 0, 6), "not below 6"),
+    (0, put("queries.rows0.high", 0, -np.inf), "not above the lower end"),
+    (0, put("keys.held.key", 0, 2**31 - 1), "'held.key'"),
+    (0, put("queries.kinds", 0, 9), "'kinds' has 9"),
+    (0, put("queries.states", 0, 0), "'states'"),
+    (0, put("queries.states", 0, 1 | 64), "a state without name"),
+    (0, put("queries.owner", 0, 3), "'owner'"),
+    (0, put("queries.ids.starts", 1, 10**9), "'ids.starts'"),
+    (0, put("queries.ids.data", 0, 0xFF), "no text in UTF-8"),
+    (0, put("keys.names.data", 0, 0xFF), "no text in UTF-8"),
+    (0, put("waiting.key", 0, 2**30), "'key'"),
+    (0, put("waiting.query", 0, 99), "'query'"),
+    (0, put("waiting.crossing", 0, 10**9), "'crossing'"),
+    (0, put("waiting.soonest", 0, 0), "not the earlier deadline"),
+    (0, put("rules.home", 0, 99), "'home'"),
+    (0, put("threshold.left", 0, 0), "'left'"),
+    (0, put("threshold.left", 0, 2**60), "more than the total"),
+    (0, put("queries.threshold total", 0, 0), "'total'"),
+    (0, put("queries.quantile phi", 0, np.nan), "'phi'"),
+    (0, put("queries.quantile last", 0, 10**12), "'last'"),
     (3, put(f"{FEED} cell.code", 0, 2**62), "cell.code"),
     (3, put(f"{FEED} member.slot", 0, 99), "member.slot"),
     (3, put(f"{FEED} error", 0, 1e-12), "errs 1e-12"),
@@ -65,12 +73,14 @@ FORGED = [
     (3, put(f"{WINDOW} summary.seen", 0, 2**61), "summary.seen"),
     (0, shorten("keys.last"), "has shape"),
     (0, shorten("rules.end"), "has shape"),
-    (0, say("key_type", "int64"), "not all have 8 bytes"),
-    (0, say("newest", "soon"), "newest is 'soon'"),
-    (0, say("arrived", -1), "arrived is -1, and no count"),
-    (0, say("shapes", [["range", [7], False]]), "restrict"),
-    (0, say("quotas", [["ann", "many"]]), "a quota is 'many'"),
-    (0, say("version", "3"), "version is '3'"),
+    (0, say("keys", "key_type", "int64"), "not all have 8 bytes"),
+    (0, say("keys", "newest", "soon"), "newest is 'soon'"),
+    (0, say("keys", "arrived", -1), "arrived is -1, and no count"),
+    (0, say("queries", "shapes", [["range", [7], False]]), "restrict"),
+    (0, say("queries", "quotas", [["ann", "many"]]), "a quota is 'many'"),
+    (0, say("queries", "states", {"live": 3}), "no bit"),
+    (0, say("", "version", "3"), "version is '3'"),
+    (0, say("", "holds", "head"), "holds something else"),
 ]
 
 
@@ -90,11 +100,11 @@ def test_what_no_engine_wrote_is_refused(genuine, which, change, said):
 @pytest.mark.parametrize(
     ("listed", "said"),
     [
-        ([["ids.starts", "<i8", [2**40]]], "longer than the snapshot"),
-        ([["ids.starts", "<i8", [2**62, 2**62]]], "is no array"),
-        ([["ids.starts", "<i8", [-1]]], "is no array"),
+        ([["queries.ids.starts", "<i8", [2**40]]], "longer than all that is there"),
+        ([["queries.ids.starts", "<i8", [2**62, 2**62]]], "is no array"),
+        ([["queries.ids.starts", "<i8", [-1]]], "is no array"),
         ([["ids.starts", "|O", [1]]], "is no array"),
-        ([["ids.starts", "<i8"]], "is no array"),
+        ([["queries.ids.starts", "<i8"]], "is no array"),
         (7, "is no array"),
         ([], "belong to no array"),
     ],

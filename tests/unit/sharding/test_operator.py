@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
+from everquery.core import framing
+from everquery.core.parts import Part
 from everquery.errors import InvalidBatchError, SnapshotError
 from everquery.index import layers
 from everquery.kinds import KINDS
@@ -16,10 +18,13 @@ from everquery.queries.block import blocks_of_queries
 from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
+from everquery.shard.parts.keys import KeysPart
 from everquery.shard.writing import notice_schema
-from everquery.sharding import durable
-from everquery.sharding.durable import Job, forget_live
+from everquery.sharding import durable, head
+from everquery.sharding.job import Job
 from everquery.sharding.journal import PIECE, Contents, Journal, MemoryCells
+from everquery.sharding.live import forget_live
+from everquery.sharding.logged_queries import LoggedQueries
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import Packer, unpack
 from everquery.sharding.places import order_of
@@ -123,14 +128,11 @@ class TestCounts:
 
     def lefts(self, shard):
         here = durable.DurableShard.open(shard.job, 0, shard.cells)
-        slots, left = here.shard.counts()
-        return dict(
-            zip(
-                here.shard.catalog.names.strings().take(slots).to_pylist(),
-                left.tolist(),
-                strict=True,
-            )
-        )
+        contents = here.shard.contents
+        slots = contents.of_kind(contents.catalog.kept().astype(np.int32), "threshold")
+        left = contents.indexes["threshold"].state(slots)["left"]
+        ids = contents.catalog.names.strings().take(pa.array(slots)).to_pylist()
+        return dict(zip(ids, left.tolist(), strict=True))
 
     @pytest.mark.parametrize("keyed", [False, True])
     def test_rebuilt_counts_are_those_that_were_kept(self, keyed):
@@ -201,7 +203,7 @@ def test_letters_come_once_and_are_counted():
     late = shard.run(rows=[("IBM", 3, 1.0, "")])
     assert late.letters["reason"].to_pylist() == ["late"]
     assert shard.run().letters.num_rows == 0
-    assert json.loads(shard.cells.get("head"))["shard"] == 0
+    assert framing.unpack(shard.cells["head"])[0]["shard"] == 0
 
 
 @pytest.fixture
@@ -307,11 +309,39 @@ def test_state_of_another_job_is_refused(job, words):
         run_batch(job, 0, Input([], []), shard.cells)
 
 
-def test_state_of_another_layout_is_refused(monkeypatch):
+def test_state_of_a_newer_everquery_is_refused(monkeypatch):
+    shard = OneShard()
+    with monkeypatch.context() as patch:
+        patch.setattr(head, "VERSION", 2)
+        shard.run(rows=[("IBM", 1, 1.0, "x")])
+    with pytest.raises(SnapshotError, match=r"version 2, .* reads up to 1; upgrade everquery"):
+        shard.run()
+
+
+def test_a_part_of_a_newer_everquery_is_refused(monkeypatch):
+    shard = OneShard()
+    with monkeypatch.context() as patch:
+        patch.setattr(KeysPart, "version", 2)
+        shard.run(rows=[("IBM", 1, 1.0, "x")])
+    forget_live()
+    with pytest.raises(SnapshotError, match=r"part 'keys' in version 2, .* upgrade everquery"):
+        shard.run()
+
+
+def test_a_part_that_nobody_knows_is_refused():
     shard = OneShard()
     shard.run(rows=[("IBM", 1, 1.0, "x")])
-    monkeypatch.setattr(durable, "LAYOUT", durable.LAYOUT + 1)
-    with pytest.raises(SnapshotError, match=f"layout {durable.LAYOUT - 1}"):
+    header, _, _ = framing.unpack(shard.cells["head"])
+    header["journals"]["future"] = header["journals"]["keys"]
+    shard.cells["head"] = framing.pack(header, {})
+    with pytest.raises(SnapshotError, match=r"part 'future', .* upgrade everquery"):
+        shard.run()
+
+
+def test_state_before_there_were_parts_is_refused():
+    shard = OneShard()
+    shard.cells["head"] = json.dumps({"layout": 5}).encode()
+    with pytest.raises(SnapshotError, match="start with a new checkpoint"):
         shard.run()
 
 
@@ -327,18 +357,18 @@ def test_live_arrays_of_a_failed_attempt_are_not_used():
 
 
 def test_journals_become_a_new_base(monkeypatch):
-    monkeypatch.setattr(durable, "MOST_CHANGES", 5)
-    monkeypatch.setattr(durable, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(LoggedQueries, "most_entries", 5)
+    monkeypatch.setattr(Part, "most_entries", 3)
     shard = OneShard(carried=pa.schema([]))
     for i in range(30):
         shard.run(
             Register((eq.Border(f"q{i}", {"price": (i, i + 10)}, key=f"k{i}"),)),
             rows=[(f"k{i}", i, 1.0 * i, "x")],
         )
-    head = json.loads(shard.cells.get("head"))
-    assert 0 < head["queries"]["base"] <= 30
-    assert len(head["queries"]["entries"]) <= 6
-    assert head["keys"]["base"] > 0
+    journals = framing.unpack(shard.cells["head"])[0]["journals"]
+    assert 0 < journals["queries"]["base"] <= 30
+    assert len(journals["queries"]["entries"]) <= 6
+    assert journals["keys"]["base"] >= journals["queries"]["base"]
     forget_live()
     output = shard.run(rows=[(f"k{i}", 100, 0.0 if i else 99.0, "x") for i in range(30)])
     assert output.queries == 30
@@ -351,8 +381,8 @@ def test_large_values_are_cut_into_pieces_that_are_removed_again():
     large = bytes(range(256)) * (3 * PIECE // 256) + b"end"
     journal.append(0, large)
     journal.append(1, b"small")
-    assert list(journal.after(-1)) == [large, b"small"]
-    assert list(journal.after(0)) == [b"small"]
+    assert list(journal.after(-1)) == [(0, large), (1, b"small")]
+    assert list(journal.after(0)) == [(1, b"small")]
     assert max(map(len, cells.values())) == PIECE
     journal.rebase(2, large)
     assert journal.base() == large

@@ -7,12 +7,13 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
+from everquery.kinds.quantile.state import QuantilePart
 from everquery.queries.changes import Deregister, Pause, Register, Resume
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
-from everquery.sharding import durable, quantile_state
-from everquery.sharding.durable import Job
+from everquery.sharding.job import Job
 from everquery.sharding.journal import MemoryCells
+from everquery.sharding.live import LIVE
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import Packer
 
@@ -78,8 +79,8 @@ def random_events(rng, stream):
 @pytest.mark.parametrize("stream", [STREAM, ALONE], ids=["keyed", "alone"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_shard_that_was_lost_tells_the_same(monkeypatch, seed, stream):
-    monkeypatch.setattr(quantile_state, "LEAST_BYTES", 20_000)
-    monkeypatch.setattr(quantile_state, "MOST_ENTRIES", 6)
+    monkeypatch.setattr(QuantilePart, "least_bytes", 20_000)
+    monkeypatch.setattr(QuantilePart, "most_entries", 6)
     rng = np.random.default_rng(seed)
     kept, lost = Copy(stream), Copy(stream)
     live, old = [], {}
@@ -89,20 +90,20 @@ def test_a_shard_that_was_lost_tells_the_same(monkeypatch, seed, stream):
         events = random_events(rng, stream)
         expected = kept.run(changes, events)
         fate = rng.random()
-        mine = [key for key, shard in durable._LIVE.items() if shard._cells is lost.cells]
+        mine = [key for key, shard in LIVE.items() if shard._cells is lost.cells]
         for key in mine:
             if fate < 0.25:
-                del durable._LIVE[key]
+                del LIVE[key]
             elif fate < 0.5 and old:
-                shard = durable._LIVE[key]
+                shard = LIVE[key]
                 vars(shard).update(pickle.loads(old["state"]))
         actual = lost.run(changes, events)
         found.add(actual.found)
         told += expected.notices.num_rows
         assert actual.notices.to_pylist() == expected.notices.to_pylist()
-        for shard in durable._LIVE.values():
+        for shard in LIVE.values():
             if shard._cells is lost.cells and rng.random() < 0.3:
-                names = ("shard", "version", "nonce", "position", "_tokens", "_numbered")
+                names = ("shard", "carried", "_parts", "_queries", "version", "nonce", "_numbered")
                 old["state"] = pickle.dumps({name: getattr(shard, name) for name in names})
     assert {"kept", "caught up", "rebuilt"} <= found
     assert told > 20

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from everquery.sharding.wire import cut, table_bytes, table_of_bytes
+from everquery.core.arrow_bytes import table_bytes
+from everquery.sharding.wire import cut, table_of_bytes
 
 
 @pytest.mark.parametrize("kind", [pa.Table.from_batches, lambda batches: batches[0]])

@@ -5,13 +5,14 @@ The rows of a batch are taken in together, and the queries answered as of the la
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.core.arrays import Array, Bools, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.core.parts import Part
 from everquery.index.flags import Flags, option_flags
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
@@ -23,6 +24,8 @@ from everquery.kinds.quantile.feed import FINEST, Answers, Feed, FeedName, Queri
 from everquery.kinds.quantile.rank_answers import order_by_slot, write_figures
 from everquery.kinds.quantile.rank_cells import NONE
 from everquery.kinds.quantile.spec import Quantile
+from everquery.kinds.quantile.state import QuantilePart, check_asked
+from everquery.stream import Stream
 
 Figures = tuple[float, int, int, int, float]
 """Value, bounds of its rank, how many rows, epsilon."""
@@ -245,26 +248,20 @@ class QuantileIndex(KindIndex):
 
     # -- state --------------------------------------------------------------------------------
 
-    def state(self, slots: Int32s) -> dict[str, Array]:
-        """Return the summaries, and what was told; queries as places in `slots`, ascending."""
-        arrays: dict[str, Array] = {}
-        for name, feed in self.feeds.items():
-            saved = feed.whole()
-            saved["member.slot"] = np.searchsorted(slots, saved["member.slot"])
-            arrays.update({f"{label_of(name)} {part}": array for part, array in saved.items()})
-        return arrays
+    def parts(self, queries: Callable[[], Int32s], keys: Callable[[], int]) -> Sequence[Part]:
+        """Return the part of what queries were told, and of the rows that they are about."""
+        return (QuantilePart(self, queries, keys),)
 
-    def set_state(self, slots: Int32s, state: Mapping[str, Array]) -> None:
-        """Take over what was saved of queries that are here already."""
-        for name, arrays in by_feed(state).items():
-            present = {"lanes": arrays["lanes"], "member.slot": slots[arrays["member.slot"]]}
-            self.load(name, {**arrays, **present})
-        self.has_loaded()
-
-    def with_keys(self, state: dict[str, Array], numbers: Int32s) -> dict[str, Array]:
-        """Return a state where keys, which are lanes here, have other numbers."""
-        lanes = {f"{label_of(name)} lanes" for name in self.feeds if name.keyed}
-        return {part: numbers[array] if part in lanes else array for part, array in state.items()}
+    def check_loaded(
+        self,
+        rows: Rows,
+        numbers: Mapping[str, Array],
+        options: Mapping[str, Bools],
+        stream: Stream,
+    ) -> None:
+        """Raise if what queries ask for can't be."""
+        by_key = bool(options["by_key"].any())
+        check_asked(numbers, by_key=by_key, can_be=stream.key is not None and not rows.shape.keyed)
 
     def load(self, name: FeedName, arrays: Mapping[str, Array]) -> None:
         """Take over what was saved of a feed, if it still has queries."""
@@ -304,22 +301,6 @@ class QuantileIndex(KindIndex):
         feeds = sum(feed.nbytes() for feed in self.feeds.values())
         by_slot: tuple[Array, ...] = self._by_slot
         return self.layers.nbytes() + feeds + total_bytes(*by_slot)
-
-
-def label_of(name: FeedName) -> str:
-    """Return what the arrays of a feed are called by."""
-    return f"feed {name.attribute} {name.window} {int(name.keyed)}"
-
-
-def by_feed(state: Mapping[str, Array]) -> dict[FeedName, dict[str, Array]]:
-    """Return the arrays of each feed from those of all, which have its label and a blank before."""
-    saved: dict[FeedName, dict[str, Array]] = {}
-    for label, array in state.items():
-        if label.startswith("feed "):
-            _, attribute, window, keyed, part = label.split(" ", 4)
-            name = FeedName(int(attribute), int(window), keyed == "1")
-            saved.setdefault(name, {})[part] = array
-    return saved
 
 
 def _of_lanes(grouped: Grouped, feed: Feed) -> Grouped:

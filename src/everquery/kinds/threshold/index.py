@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bytes, Int32s, Int64s, resized
+from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, resized
+from everquery.core.parts import Part
 from everquery.index.flags import LIVE, LIVE_MASK, Flags, option_flags
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
@@ -24,6 +25,8 @@ from everquery.index.weighed import (
 )
 from everquery.kinds.threshold.segment import ThresholdSegment
 from everquery.kinds.threshold.spec import Threshold
+from everquery.kinds.threshold.state import ThresholdPart, check_totals
+from everquery.stream import Stream
 
 _OPTIONS = option_flags(Threshold.options)
 _REPEAT, _COUNT = _OPTIONS["repeat"], _OPTIONS["count"]
@@ -149,10 +152,6 @@ class ThresholdIndex(KindIndex):
         for column, old in zip(after, before, strict=True):
             column[slots[kept]] = old[kept]
 
-    def answer_by_batches(self) -> None:
-        """Add up counts in every batch, which tracking would put off."""
-        self.may_track = False
-
     # -- events -------------------------------------------------------------------------------
 
     def process(self, step: Step) -> list[Matches | Findings]:
@@ -196,17 +195,38 @@ class ThresholdIndex(KindIndex):
 
     # -- state --------------------------------------------------------------------------------
 
+    def parts(self, queries: Callable[[], Int32s], keys: Callable[[], int]) -> Sequence[Part]:
+        """Return the part of what queries lack."""
+        return (ThresholdPart(self, queries),)
+
+    def check_loaded(
+        self,
+        rows: Rows,
+        numbers: Mapping[str, Array],
+        options: Mapping[str, Bools],
+        stream: Stream,
+    ) -> None:
+        """Raise if totals can't be."""
+        check_totals(numbers["total"])
+
+    def add_up(self) -> None:
+        """Count batch by batch from now on: counts are asked for after each."""
+        self.may_track = False
+        for segment in self.layers:
+            segment.stop_tracking()
+            segment.may_track = False
+
     def state(self, slots: Int32s) -> dict[str, Array]:
         """Return what queries lack."""
         for segment in self.layers:
             self._retire(segment)
         return {"left": self._by_slot.left[slots]}
 
-    def set_state(self, slots: Int32s, state: Mapping[str, Array]) -> None:
+    def set_state(self, slots: Int32s, left: Int64s) -> None:
         """Set what queries lack."""
         for segment in self.layers:
             self._retire(segment)
-        self._by_slot.left[slots] = state["left"]
+        self._by_slot.left[slots] = left
         for segment in self.layers:
             self._adopt(segment)
 

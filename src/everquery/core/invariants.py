@@ -1,6 +1,6 @@
-"""What an array of a snapshot must be, said as data, and one function that checks it.
+"""What a saved array must be, said as data, and one function that checks it.
 
-Kernels do not check indices. So nothing of a snapshot reaches one before its type, its shape, its
+Kernels do not check indices. So nothing that was saved reaches one before its type, its shape, its
 bounds and its order are what the part of the state that wrote it promises.
 """
 
@@ -13,14 +13,14 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from everquery.errors import SnapshotError
+from everquery.core.framing import DamagedError
 
 Array = npt.NDArray[Any]
 Bound = int | float | str
 """A number, or the name of a size."""
 
 TIME = "time"
-"""The type of times, which the snapshot says: int64 or float64."""
+"""The type of times, which a snapshot says: int64 or float64."""
 MOST = 2**62
 """No count is as large: sums of two of them are within 64 bits."""
 
@@ -56,7 +56,7 @@ class Column:
 
 @dataclass
 class Contents:
-    """The arrays of a snapshot, and what is known of them.
+    """Saved arrays, and what is known of them.
 
     Attributes
     ----------
@@ -107,11 +107,8 @@ class Contents:
 
 
 def refuse(reason: str) -> NoReturn:
-    """Raise that a snapshot can't be."""
-    raise SnapshotError(
-        f"the snapshot is damaged or forged: {reason}; restore from another one. The engine is as"
-        " it was"
-    )
+    """Raise that saved state can't be."""
+    raise DamagedError(reason)
 
 
 def check_column(
@@ -152,3 +149,27 @@ def check_unique(name: str, values: Array | Iterable[Any]) -> None:
     listed = np.asarray(values)
     if np.unique(listed).size != listed.size:
         refuse(f"{name} has something twice")
+
+
+def of_type(values: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:  # noqa: ANN401 - of that type
+    """Return a value of a header; raise if it is of another type."""
+    value = values.get(name, default)
+    if not isinstance(value, kind):
+        refuse(f"{name} is {short(value)}, and not a {kind.__name__}")
+    return value
+
+
+def check_count(name: str, value: Any) -> None:  # noqa: ANN401 - it may be anything
+    """Raise if a value of a header is no whole number from 0 on."""
+    if not is_whole(value) or not 0 <= value < MOST:
+        refuse(f"{name} is {short(value)}, and no count")
+
+
+def is_whole(value: object) -> bool:
+    """Tell whether a value of a header is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def short(value: object) -> str:
+    """Return a value for an error message."""
+    return repr(value)[:80]

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
-from everquery.kinds.quantile.feed import COARSEST, COARSEST_WINDOW, FINEST, FeedName
-from everquery.kinds.quantile.gk_merge import BELOW_ONE
-from everquery.kinds.quantile.index import BY_KEY, label_of
-from everquery.kinds.quantile.spec import LONGEST_WINDOW, Quantile, bad_window
-from everquery.kinds.quantile.window_buckets import plan_buckets
-from everquery.shard.checks.invariants import (
+from everquery.core.arrays import Array
+from everquery.core.invariants import (
     MOST,
-    Array,
     Column,
     Contents,
     check_none,
     check_unique,
     refuse,
 )
-from everquery.shard.checks.parts import KIND_NAMES
+from everquery.kinds.quantile.feed import COARSEST, COARSEST_WINDOW, FINEST, FeedName
+from everquery.kinds.quantile.gk_merge import BELOW_ONE
+from everquery.kinds.quantile.spec import LONGEST_WINDOW, bad_window
+from everquery.kinds.quantile.window_buckets import plan_buckets
 
-QUANTILES = {
-    "quantile.phi": Column("float64", ("quantiles",), least=1e-323, below=np.nextafter(1, 2)),
-    "quantile.epsilon": Column("float64", ("quantiles",), least=1e-323, below=1),
-    "quantile.last": Column("int64", ("quantiles",), least=0, below=LONGEST_WINDOW + 1),
+ASKED = {
+    "phi": Column("float64", ("queries",), least=1e-323, below=np.nextafter(1, 2)),
+    "epsilon": Column("float64", ("queries",), least=1e-323, below=1),
+    "last": Column("int64", ("queries",), least=0, below=LONGEST_WINDOW + 1),
 }
 MOST_CODE = 1 << 40  # no cell is nearly as narrow
 MOST_ROOM, SPARSEST = 1 << 26, 64  # entries; and how many for one that is in use
@@ -37,10 +34,19 @@ FEED = {
     "cell.code": Column("int64", ("cells",), least=1, below=MOST_CODE),
     "cell.value": Column("float64", ("cells",), with_nan=True),
     "member.lane": Column("int64", ("members",), least=0, below="lanes"),
-    "member.slot": Column("int64", ("members",), least=0, below="quantiles"),
+    "member.slot": Column("int64", ("members",), least=0, below="queries"),
     "member.told": Column("float64", ("members",), with_nan=True),
     "summary": Column("int64", ("summaries",), least=0, below="lanes", rising=True),
 }
+# Of changes: lanes that ended, and the rows since, in steps.
+ROWS = {
+    "ended": Column("int64", ("ended",), least=0, below="lanes"),
+    "steps": Column("int64", ("steps",), least=0, below=MOST),
+    "rows.lane": Column("int64", ("runs",), least=0, below="lanes"),
+    "rows.length": Column("int64", ("runs",), least=1, below=MOST),
+    "rows.value": Column("float64", ("new rows",)),
+}
+HELD = ("lanes", "cells", "members", "summaries", "runs")
 # Of whole streams: see `everquery.kinds.quantile.gk_summary`.
 STREAM_SUMMARY = {
     "summary.values": Column("float64", ("values",)),
@@ -59,63 +65,47 @@ WINDOW_SUMMARY = {
     "summary.sizes": Column("int64", ("summaries",), least=0, below="most values"),
     "summary.seen": Column("int64", ("summaries",), least=0, below="most seen"),
 }
-_LABEL = re.compile(r"quantile\.(feed (0|[1-9]\d{0,9}) (0|[1-9]\d{0,9}) ([01])) (.+)", re.ASCII)
 
 
-def check_quantiles(contents: Contents, header: dict[str, Any]) -> None:
-    """Raise if what quantile queries ask, or know, can't be."""
-    kinds = contents["queries.kind"]
-    slots = np.flatnonzero(kinds == KIND_NAMES.index(Quantile.kind))
-    contents.sizes["quantiles"] = slots.size
-    if not slots.size and not contents.has("quantile.phi"):
-        return  # older ones know of no quantiles
-    contents.check(QUANTILES)
-    last, epsilon = contents["quantile.last"], contents["quantile.epsilon"]
-    for rows, share in set(zip(last.tolist(), epsilon.tolist(), strict=True)):
+def check_asked(numbers: Mapping[str, Array], *, by_key: bool, can_be: bool) -> None:
+    """Raise if what quantile queries ask for can't be.
+
+    Parameters
+    ----------
+    by_key : bool
+        Whether some are by key.
+    can_be : bool
+        Whether they can be: the stream has keys, and they have none of their own.
+    """
+    Contents(numbers, {}).check(ASKED)
+    for rows, share in set(zip(numbers["last"].tolist(), numbers["epsilon"].tolist(), strict=True)):
         if rows and bad_window(rows, share):
             refuse(f"a quantile query has a window of {rows} rows and an epsilon of {share}")
-    wanted = _feeds(contents, header, slots)
-    saved = {label for name in contents.arrays if (label := _LABEL.match(name))}
-    names = {FeedName(int(each[2]), int(each[3]), each[4] == "1") for each in saved}
-    if names != wanted:
-        refuse("summaries are not those that its quantile queries need")
-    for name in sorted(wanted):
-        _check_feed(contents, name)
+    if by_key and not can_be:
+        refuse("a quantile query is by key, and has one already or can't have any")
 
 
-def _feeds(contents: Contents, header: dict[str, Any], slots: Array) -> set[FeedName]:
-    """Return the feeds that the queries need."""
-    found = set()
-    for number, (kind, attributes, keyed) in enumerate(header["shapes"]):
-        if kind == Quantile.kind:
-            slot = contents[f"rows{number}.slot"]
-            last = contents["quantile.last"][np.searchsorted(slots, slot)]
-            by_key = contents["queries.flags"][slot] & BY_KEY != 0
-            for window, every in set(zip(last.tolist(), by_key.tolist(), strict=True)):
-                found.add(FeedName(attributes[0], window, keyed or every))
-    return found
+def check_feed(
+    name: FeedName, arrays: Mapping[str, Array], *, queries: int, keys: int, whole: bool
+) -> None:
+    """Raise if what was saved of a feed can't be.
 
-
-def _check_feed(contents: Contents, name: FeedName) -> None:
-    prefix = f"quantile.{label_of(name)} "
-    # Sizes of one feed are not those of the next.
-    feed = Contents(
-        {
-            part.removeprefix(prefix): array
-            for part, array in contents.arrays.items()
-            if part.startswith(prefix)
-        },
-        {
-            "all lanes": contents.sizes["keys"] if name.keyed else 1,
-            "quantiles": contents.sizes["quantiles"],
-        },
-    )
+    Parameters
+    ----------
+    queries, keys : int
+        How many quantile queries and keys there are.
+    whole : bool
+        Whether it is all of the feed's state, and not what has changed.
+    """
+    feed = Contents(arrays, {"all lanes": keys if name.keyed else 1, "queries": queries})
     feed.check(FEED)
     members = feed["member.slot"] << 32 | feed["member.lane"]
-    check_unique(f"array {prefix + 'member.slot'!r}", members)
+    check_unique("array 'member.slot'", members)
+    if not whole:
+        _check_rows(feed)
     error = float(feed["error"][0])
     if np.isnan(error):
-        if any(feed.sizes[size] for size in ("lanes", "cells", "members", "summaries")):
+        if any(feed.sizes.get(size) for size in HELD):
             refuse("a summary has no error, and holds something")
     else:
         coarsest = COARSEST_WINDOW if name.window else COARSEST
@@ -125,7 +115,18 @@ def _check_feed(contents: Contents, name: FeedName) -> None:
             check = _check_windows if name.window else _check_summaries
             check(feed, error, name.window)
     feed.check_all_seen()
-    contents.seen.update(prefix + part for part in feed.seen)
+
+
+def _check_rows(feed: Contents) -> None:
+    """Raise if rows are not those of steps, each with rising lanes."""
+    feed.check(ROWS)
+    steps, lengths = feed["steps"], feed["rows.length"]
+    if sum(steps.tolist()) != feed.sizes["runs"] or sum(lengths.tolist()) != feed.sizes["new rows"]:
+        refuse("array 'rows.value' is not as long as its steps")
+    lane = feed["rows.lane"]
+    step = np.repeat(np.arange(steps.size), steps)
+    falls = (step[1:] == step[:-1]) & (lane[1:] <= lane[:-1])
+    check_none(falls, "rows.lane", lane[1:], "not above the one before")
 
 
 def _check_summaries(feed: Contents, error: float, _window: int) -> None:

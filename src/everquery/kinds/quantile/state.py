@@ -1,0 +1,127 @@
+"""What quantile queries know, as a part of a shard's state.
+
+A summary changes all over with every row, so changes have the rows of a batch, not the summaries
+that they make; what members were told and the values of cells come along.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everquery.core.arrays import Array, Int32s
+from everquery.core.invariants import refuse
+from everquery.core.parts import Part, Saved
+from everquery.kinds.quantile.feed import Feed, FeedName
+from everquery.kinds.quantile.state_checks import check_asked, check_feed
+
+if TYPE_CHECKING:
+    from everquery.kinds.quantile.index import QuantileIndex
+
+__all__ = ["QuantilePart", "check_asked"]
+
+_LABEL = re.compile(r"feed (0|[1-9]\d{0,9}) (0|[1-9]\d{0,9}) ([01]) (.+)", re.ASCII)
+_NEWS = ("ended", "rows.lane", "summary", "cell.code", "member.slot")
+
+
+class QuantilePart(Part):
+    """Feeds; queries by their rank among the kind's live ones, lanes by numbers of keys.
+
+    Parameters
+    ----------
+    queries : function
+        Returns the slots of the live queries, in order of registration.
+    keys : function
+        Returns how many keys there are.
+    """
+
+    name = "quantile"
+
+    def __init__(
+        self, index: QuantileIndex, queries: Callable[[], Int32s], keys: Callable[[], int]
+    ) -> None:
+        self._index = index
+        self._queries = queries
+        self._keys = keys
+        self._follows = False
+
+    def whole(self) -> Saved:
+        """Return all feeds."""
+        index = self._index
+        slots = self._queries()
+        if self._follows:
+            index.place_all()
+            index.follow()
+        return self._saved(slots, ((feed, feed.whole()) for feed in index.feeds.values()))
+
+    def changes(self) -> Saved | None:
+        """Return what changed, or everything if there are other feeds than before."""
+        index = self._index
+        if not index.is_followed():
+            return self.whole()
+        index.place_all()
+        changes = [(feed, feed.changes()) for feed in index.feeds.values()]
+        if not any(arrays[part].size for _, arrays in changes for part in _NEWS):
+            return None
+        saved = self._saved(self._queries(), changes)
+        saved.whole = False
+        return saved
+
+    def _saved(self, slots: Int32s, feeds: Iterable[tuple[Feed, dict[str, Array]]]) -> Saved:
+        saved = Saved()
+        for feed, arrays in feeds:
+            arrays["member.slot"] = np.searchsorted(slots, arrays["member.slot"])
+            label = _label_of(feed.name)
+            saved.arrays.update({f"{label} {part}": array for part, array in arrays.items()})
+        return saved
+
+    def follow(self) -> None:
+        """Note from now on what changes in all feeds."""
+        self._follows = True
+        self._index.follow()
+
+    def load(self, saved: Saved) -> None:
+        """Check and take over what was saved of feeds; the queries are here already."""
+        index, slots = self._index, self._queries()
+        feeds = _by_feed(saved.arrays)
+        if feeds.keys() != index.feeds.keys():
+            refuse("summaries are not those that its quantile queries need")
+        for name in sorted(feeds):
+            arrays = feeds[name]
+            check_feed(name, arrays, queries=slots.size, keys=self._keys(), whole=saved.whole)
+            error, known = float(arrays["error"][0]), index.feeds[name].error
+            if not saved.whole and known is not None and known != error:
+                refuse(f"a summary errs {error}, and erred {known} before")
+            index.load(name, {**arrays, "member.slot": slots[arrays["member.slot"]]})
+        index.has_loaded()
+
+    def move_keys(self, saved: Saved, numbers: Array) -> None:
+        """Give lanes, which are keys in some feeds, other numbers in what `whole` gave."""
+        for label, array in saved.arrays.items():
+            found = _LABEL.fullmatch(label)
+            if found is not None and found[3] == "1" and found[4] == "lanes":
+                saved.arrays[label] = numbers[array].astype(array.dtype)
+
+    def may_be_missing(self) -> bool:
+        """Tell whether there are no quantile queries."""
+        return not self._queries().size
+
+
+def _label_of(name: FeedName) -> str:
+    """Return what the arrays of a feed are called by."""
+    return f"feed {name.attribute} {name.window} {int(name.keyed)}"
+
+
+def _by_feed(saved: Mapping[str, Array]) -> dict[FeedName, dict[str, Array]]:
+    """Return the arrays of each feed from those of all, which have its label and a blank before."""
+    feeds: dict[FeedName, dict[str, Array]] = {}
+    for label, array in saved.items():
+        found = _LABEL.fullmatch(label)
+        if found is None:
+            refuse(f"it has an array {label[:80]!r}, which has no meaning")
+        name = FeedName(int(found[1]), int(found[2]), found[3] == "1")
+        feeds.setdefault(name, {})[found[4]] = array
+    return feeds

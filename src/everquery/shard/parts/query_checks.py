@@ -1,0 +1,87 @@
+"""What saved queries must be: ids, owners and labels, quotas, and the shapes of boxes."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from everquery.core.invariants import MOST, Column, Contents, check_count, is_whole, refuse, short
+from everquery.core.saved_names import as_texts, check_names
+from everquery.errors import InvalidQueryError
+from everquery.kinds import KINDS
+from everquery.queries.labels import Labels
+from everquery.queries.spec import LONGEST_ID, bad_text
+from everquery.stream import Stream
+
+
+def check_ids(contents: Contents) -> None:
+    """Raise if ids of queries can't be."""
+    as_texts(check_names(contents, "ids", "queries"), "ids")
+    lengths = np.diff(contents["ids.starts"])
+    if lengths.size and not (lengths.min() > 0 and lengths.max() <= LONGEST_ID):
+        refuse(f"an id is empty, or longer than {LONGEST_ID} bytes")
+
+
+def check_texts(contents: Contents) -> None:
+    """Raise if owners and labels can't be."""
+    texts = as_texts(check_names(contents, "texts", "texts"), "texts")
+    schema = {
+        name: Column("int32", ("queries",), least=-1, below="texts") for name in ("owner", "labels")
+    }
+    contents.check(schema)
+    for place in np.unique(contents["labels"]).tolist():
+        if place >= 0:
+            _check_labels(texts[place].as_py())
+    owners = np.unique(contents["owner"])
+    if (np.diff(contents["texts.starts"])[owners[owners >= 0]] == 0).any():
+        refuse("an owner is empty")
+
+
+def _check_labels(text: str) -> None:
+    try:
+        found = json.loads(text)
+        fine = isinstance(found, dict) and bool(Labels(found).as_json())
+    except (ValueError, RecursionError, InvalidQueryError):
+        fine = False
+    if not fine:
+        refuse(f"labels are {text[:80]!r}, which is no JSON object of strings")
+
+
+def check_quotas(quotas: list[Any]) -> None:
+    """Raise if quotas can't be."""
+    for each in quotas:
+        if not isinstance(each, list) or len(each) != 2:
+            refuse(f"{short(each)} is no quota")
+        owner, limit = each
+        check_count("a quota", limit)
+        if owner is not None and bad_text(owner, "owner", MOST):
+            refuse(f"a quota is that of {short(owner)}, which can't be an owner")
+
+
+def check_ended(ended: list[Any]) -> None:
+    """Raise if the names of queries that ended by themselves can't be."""
+    for name in ended:
+        if bad_text(name, "query id", LONGEST_ID):
+            refuse(f"{short(name)} is said to have ended, which can't be a query")
+
+
+def check_shape(shape: object, stream: Stream) -> tuple[str, tuple[int, ...], bool]:
+    """Return kind, attributes and whether there are keys; raise if boxes can't be like that."""
+    if not isinstance(shape, list) or len(shape) != 3:
+        refuse(f"{short(shape)} is no shape of queries")
+    kind, attributes, keyed = shape
+    if not isinstance(kind, str) or kind not in KINDS:
+        refuse(f"queries are of kind {short(kind)}; there is no such kind")
+    if not isinstance(keyed, bool) or (keyed and stream.key is None):
+        refuse(f"queries of a shape have keys or not: {short(keyed)}")
+    places = attributes if isinstance(attributes, list) else []
+    known = len(stream.attributes)
+    rising = all(is_whole(a) and 0 <= a < known for a in places) and all(
+        a < b for a, b in pairwise(places)
+    )
+    if not places or not rising or (len(places) > 1 and not KINDS[kind].spec.boxed):
+        refuse(f"queries of kind {kind!r} restrict {short(attributes)}, which can't be")
+    return kind, tuple(places), keyed
