@@ -20,9 +20,14 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def described(function: Function) -> Function:
-    """Put what kinds declare in the place of ``{columns}`` and ``{kinds}`` in a docstring."""
+    """Put what kinds declare in the place of lines such as ``{columns}`` in a docstring."""
     lines = (function.__doc__ or "").splitlines()
-    texts = {"{columns}": table_columns(), "{kinds}": ", ".join(f"``{name}``" for name in KINDS)}
+    texts = {
+        "{columns}": table_columns(),
+        "{notice columns}": notice_columns(),
+        "{events}": ", ".join(f"``{event}``" for event in _event_names()) + ".",
+        "{kinds}": ", ".join(f"``{name}``" for name in KINDS),
+    }
     written = []
     for line in lines:
         for mark, text in texts.items():
@@ -48,6 +53,21 @@ def table_columns() -> str:
         if names:
             sentences.append(f"Of {kind.name} queries: {', '.join(names)}.")
     return " ".join(sentences)
+
+
+def notice_columns() -> str:
+    """Return the columns of notices that only some kinds fill, in a sentence each."""
+    sentences = []
+    for kind in KINDS.values():
+        names = [f"``{column.name}`` ({column.meaning})" for column in kind.index.columns]
+        if names:
+            sentences.append(f"Of {kind.name} queries: {', '.join(names)}.")
+    return " ".join(sentences)
+
+
+def _event_names() -> list[str]:
+    outcomes = (outcome for kind in KINDS.values() for outcome in kind.index.outcomes)
+    return list(dict.fromkeys(outcome.event for outcome in outcomes))
 
 
 def _column(spec: type[Query], field: Field) -> str:

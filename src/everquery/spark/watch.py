@@ -12,6 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from everquery.engine import open_registry
 from everquery.errors import InvalidStreamError, SparkError
+from everquery.kinds.reference import described
 from everquery.registry.follower import absolute_url
 from everquery.shard.writing import notice_schema
 from everquery.sharding.job import Job
@@ -38,6 +39,7 @@ METRICS = OBSERVED
 SHARDS = 8
 
 
+@described
 def watch(
     df: DataFrame,
     stream: Stream | str,
@@ -89,12 +91,14 @@ def watch(
     Returns
     -------
     DataFrame
-        Streaming: query_id, kind, event, key, time, seq, reason, the attributes; total and rounds
-        (of thresholds that fire), held_back (of notices that sum up others); value, rank_low,
-        rank_high, n and epsilon (of quantiles that change; quantile_value and so on where an
-        attribute or a carried column has the name); notice_id, log_position, the version of the
-        query set, and the carried columns. Events are match, enter, leave, fire, change, end,
-        quarantined, and refused for dead letters. docs/spark.md says what is filled when.
+        Streaming: query_id, kind, event, key, time, seq, reason, the attributes; held_back (of
+        notices that sum up others); the columns of kinds, as below; notice_id, log_position, the
+        version of the query set, and the carried columns. docs/spark.md says what is filled when.
+        Events are end, quarantined, refused for dead letters, and those of kinds:
+        {events}
+        {notice columns}
+        Where an attribute or a carried column has the name of one of these, that of its kind is
+        before it: quantile_value.
     """
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise SparkError("watch takes a streaming DataFrame; this one is not")

@@ -33,6 +33,12 @@ def test_who_gets_a_kind_knows_it():
     assert told.stdout.decode().strip() == "threshold"
 
 
+def test_nobody_needs_hypothesis_to_run():
+    code = "import sys, everquery.cli.app, everquery.testing; print('hypothesis' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert told.stdout.decode().strip() == "False"
+
+
 @every_kind
 @pytest.mark.parametrize("stream", [STREAM, eq.Stream("s", attributes=["x"])], ids=["all", "bare"])
 def test_samples_fit_and_have_other_ids_in_each_round(kind, stream):

@@ -16,6 +16,7 @@ from everquery.queries.numbers import Limit, NumberField
 from everquery.queries.spec import Query
 from everquery.queries.sql.options import options_of
 from everquery.queries.table_columns import known_columns
+from everquery.spark import watch
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
 every_kind = pytest.mark.parametrize("kind", list(KINDS.values()), ids=list(KINDS))
@@ -72,6 +73,16 @@ def test_docstrings_tell_the_columns_of_kinds():
         for field in spec.fields:
             assert f"``{field.name}`` (" in text
     assert "{" not in text.replace('{"raise", "skip"}', "")
+
+
+def test_the_docstring_of_watch_tells_what_kinds_tell():
+    text = " ".join(watch.__doc__.split())
+    for name in ("range", "border", "threshold", "quantile"):
+        index = KINDS[name].index
+        for outcome in index.outcomes:
+            assert f"``{outcome.event}``" in text
+        for column in index.columns:
+            assert f"``{column.name}`` ({column.meaning})" in text
 
 
 def test_docstrings_keep_their_indent():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from everquery.queries.known import KNOWN, Known
 from everquery.queries.spec import Query
@@ -39,15 +39,19 @@ def read_scope(
         return clause.read_scope(cursor, stream, selection)
     expected = ["AND" if cursor.token.word == "WHERE" else "WHERE", "EMIT"]
     fields = read_box(cursor, stream)
+    if cursor.token.word != "EMIT":
+        _refuse_scope(cursor, expected)
+    return fields
+
+
+def _refuse_scope(cursor: Cursor, expected: list[str]) -> NoReturn:
     for known in KNOWN.values():
         if cursor.token.word in known.clause.scopes:
             cursor.fail(
                 f"{cursor.token} is not possible: only SELECT {known.clause.selects}(...) is over a"
                 " window or in groups"
             )
-    if cursor.token.word != "EMIT":
-        cursor.fail_expected(expected)
-    return fields
+    cursor.fail_expected(expected)
 
 
 def read_emit(
@@ -59,12 +63,13 @@ def read_emit(
     """
     cursor.expect("EMIT")
     selects = None if selecting is None else selecting.selects
-    by_word = {word: each for each in KNOWN.values() for word in each.clause.words}
-    words = [word for word, each in by_word.items() if each.clause.selects == selects]
-    known = by_word.get(cursor.token.word)
-    if known is None:
-        cursor.fail_expected(words)
-    if known.clause.selects != selects:
+    first = cursor.token.word
+    known = next((each for each in KNOWN.values() if first in each.clause.words), None)
+    if known is None or known.clause.selects != selects:
+        able = (each.clause for each in KNOWN.values() if each.clause.selects == selects)
+        words = [word for clause in able for word in clause.words]
+        if known is None:
+            cursor.fail_expected(words)
         cursor.fail(
             f"SELECT {_shown(selects)} takes EMIT {' or '.join(', '.join(words).rsplit(', ', 1))};"
             f" {cursor.token} needs SELECT {_shown(known.clause.selects)}"

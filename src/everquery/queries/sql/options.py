@@ -94,8 +94,17 @@ def _option(field: Field) -> Option:
             raise TypeError(f"WITH can't say a {type(field).__name__}; let the clause say it")
 
 
+_OPTIONS: dict[type[Query], dict[str, Option]] = {}
+
+
 def options_of(spec: type[Query]) -> dict[str, Option]:
     """Return what ``WITH`` may set on this spec."""
+    if spec not in _OPTIONS:
+        _OPTIONS[spec] = _find_options(spec)
+    return _OPTIONS[spec]
+
+
+def _find_options(spec: type[Query]) -> dict[str, Option]:
     own = {field.name: _option(field) for field in spec.fields if not field.in_clause}
     spans = [name for name in own if name in spec.spans]
     return {

@@ -28,6 +28,7 @@ def parts_of(shard: Shard) -> list[Part]:
     ]
     for kind, index in shard.contents.indexes.items():
         parts += index.parts(partial(_live_of_kind, shard, kind), partial(len, shard.contents.keys))
+    assert len({part.name for part in parts}) == len(parts)
     return parts
 
 
