@@ -355,7 +355,7 @@ class Engine(Questions):
         with self._lock:
             self._log.follow()
             self._merging.install(self._shard)
-            self._shard.upkeep.compact()
+            self._shard.upkeep.compact(keys=True)
             notices = self._stepped(self._shard.process(batch))
             self._merging.start(self._shard)
             return notices

@@ -74,7 +74,7 @@ class Shard:
         if key_type is not None:
             self.contents.keys.type = key_type
         self.queries = QuerySet(self.contents, self._changing)
-        self.upkeep = Upkeep(self.contents, self.queries)
+        self.upkeep = Upkeep(self.contents, self.queries, self._changing)
         self._intake = Intake(self.contents)
         self._stepper = Stepper(self.contents, self.queries)
         self.labelled = labelled

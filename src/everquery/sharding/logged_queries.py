@@ -57,7 +57,7 @@ class LoggedQueries(QueriesPart):
         newest, began = self._times
         operations = [operation for operation, _ in self._log]
         strings = {str(place): payload for place, (_, payload) in enumerate(self._log)}
-        self._shard.upkeep.compact()
+        self._shard.upkeep.compact(keys=False)
         self.follow()
         values = {"operations": operations, "newest": newest, "began": began}
         return Saved(values, strings=strings, whole=False, outdated=outdated)

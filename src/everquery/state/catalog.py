@@ -243,9 +243,27 @@ class Catalog:
         for name in TEXTS:
             column = getattr(self, name)
             if column.size:
-                setattr(self, name, resized(column, max(column.size, slots.size), ABSENT)[kept])
+                column = resized(column, max(column.size, slots.size), ABSENT)[kept]
+                column[0] = ABSENT
+                setattr(self, name, column)
+        self._forget_texts()
         self.dropped = 1
         return slots
+
+    def _forget_texts(self) -> None:
+        """Forget texts that no query has any more; the others get new numbers."""
+        columns = {name: getattr(self, name) for name in TEXTS}
+        used = np.unique(np.concatenate(list(columns.values())))
+        used = used[used != ABSENT]
+        number = np.full(len(self.texts) + 1, ABSENT, np.int32)  # the last stands for none
+        number[used] = np.arange(used.size)
+        texts = NameTable()
+        texts.add(encode(self.texts.strings().take(pa.array(used))))
+        self.texts = texts
+        for name, column in columns.items():
+            setattr(self, name, number[column])
+        self.owned = np.zeros(0, np.int64)
+        self._own(self.owner, 1)
 
     def count(self, kind: int) -> int:
         """Return how many queries of a kind are live."""
@@ -281,5 +299,7 @@ class Catalog:
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays but the ids themselves."""
-        columns = self.flags, self.kind, self.prints, self.owner, self.labels, self.part_of
-        return self.names.table_bytes() + total_bytes(*columns)
+        columns: list[Array] = [self.flags, self.kind, self.prints, self.owned]
+        columns += [getattr(self, name) for name in TEXTS]
+        texts = self.texts.name_bytes() + self.texts.table_bytes()
+        return self.names.table_bytes() + texts + total_bytes(*columns)
