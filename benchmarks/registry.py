@@ -127,9 +127,8 @@ def append(watch: Stopwatch, table: pa.Table, url: str) -> None:
     """Time the durable write alone: the transaction that holds the checked columns."""
     registry = open_registry(url)
     registry.create_stream(STREAM)
-    checked = check_table(
-        table, eq.Border, STREAM, already_live=eq.Engine(STREAM)._shard.live, repeated=repeated
-    )
+    live = eq.Engine(STREAM)._shard.queries.live
+    checked = check_table(table, eq.Border, STREAM, already_live=live, repeated=repeated)
     end = watch(partial(registry.append, STREAM, RegisterBlocks(checked.blocks), head=0))
     check_count("queries in the log", table.num_rows, end)
     registry.close()

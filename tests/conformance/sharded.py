@@ -52,7 +52,7 @@ class ShardedRunner:
         self.registrar.register_table(table, kind=kind)
         blocks = tuple(
             block.take(np.flatnonzero(~np.isin(block.ids.to_pylist(), before))).in_order()
-            for block, _ in self.registrar._shard.blocks()
+            for block, _ in self.registrar._shard.queries.blocks()
         )
         self._log(RegisterBlocks(tuple(block for block in blocks if len(block))))
 

@@ -59,7 +59,7 @@ class TestEnds:
         first.deregister(["q", "r"])
         second.refresh()
         assert second.queries().num_rows == 0
-        assert second._shard.ended == set()
+        assert second._shard.queries.ended == set()
         with pytest.raises(eq.UnknownQueryError):
             second.pause("q")
 

@@ -40,8 +40,8 @@ def ids(rows):
         assert at is None or row.position == at
         at = row.position + row.count
         shard.apply(decode_change(row.operation, row.payload, STREAM))
-    shard.settle()
-    live = [i for block, _ in shard.blocks() for i in block.ids.to_pylist()]
+    shard.queries.settle()
+    live = [i for block, _ in shard.queries.blocks() for i in block.ids.to_pylist()]
     return sorted(live), sorted(shard.paused_ids().to_pylist())
 
 

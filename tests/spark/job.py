@@ -185,7 +185,7 @@ def expected(
     for batch in batches_of(folder):
         while entries and entries[0].position < batch.position:
             # Who pauses a query may not know that it has ended by itself.
-            engine._log.apply(known_part(entries.pop(0).change, engine._shard.live))
+            engine._log.apply(known_part(entries.pop(0).change, engine._shard.queries.live))
         notices = engine.process(_events(batch.files) or _no_events(folder))
         at = pa.repeat(pa.scalar(batch.position, pa.int64()), notices.num_rows)
         tables.append(notices.append_column("log_position", at))

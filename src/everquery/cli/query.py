@@ -233,12 +233,20 @@ def explain(
 ) -> None:
     """Tell how a query is evaluated, and what it is expected to cost."""
     with existing_engine(registry, stream) as engine:
-        found = engine.explain(query_id)
+        parts = engine.parts(query_id)
+        found = [engine.explain(part) for part in parts]
     if not as_json:
-        typer.echo(str(found))
+        for each in found:
+            typer.echo(str(each))
         return
     names = ("query_id", "kind", "path", "attributes", "candidate_share", "cost_ns")
-    record = {name: getattr(found, name) for name in (*names, "lane_queries", "segment_queries")}
-    print_json(
-        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in record.items()}
-    )
+    records = [
+        {name: _number(getattr(each, name)) for name in (*names, "lane_queries", "segment_queries")}
+        for each in found
+    ]
+    print_json(records[0] if parts == [query_id] else records)
+
+
+def _number(value: object) -> object:
+    """Return a value as JSON has it: NaN is null."""
+    return None if isinstance(value, float) and math.isnan(value) else value

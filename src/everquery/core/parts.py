@@ -107,6 +107,9 @@ class Part(ABC):
             If it can't be; the shard is of no use any more.
         """
 
+    def move_keys(self, saved: Saved, numbers: Array) -> None:  # noqa: B027 - most know no keys
+        """Give keys other numbers, by their present ones, in what `whole` gave."""
+
     def may_be_missing(self) -> bool:
         """Tell whether a snapshot needs no such part, the parts before it being as they are."""
         return False

@@ -219,13 +219,13 @@ class Engine(Questions):
             beyond_quota = None
             if on_error == "skip":
                 beyond_quota = partial(
-                    rows_beyond, quotas=self.quotas(), live_of=self._shard.live_of
+                    rows_beyond, quotas=self.quotas(), live_of=self._shard.queries.live_of
                 )
             checked = check_table(
                 table,
                 spec,
                 self.stream,
-                already_live=self._shard.live,
+                already_live=self._shard.queries.live,
                 repeated=repeated,
                 beyond_quota=beyond_quota,
                 time_type=self._shard.time_type,
@@ -234,7 +234,7 @@ class Engine(Questions):
                 checked.raise_errors()
             self._log.apply(RegisterBlocks(checked.blocks))
             if not self._lazy:
-                self._shard.settle()  # here, not in front of the next batch
+                self._shard.queries.settle()  # here, not in front of the next batch
             registered, errors = sum(map(len, checked.blocks)), checked.errors
         del checked
         if registered >= BULK:
@@ -341,7 +341,7 @@ class Engine(Questions):
     def live_of(self, owner: str) -> int:
         """Return how many live queries an owner has."""
         with self._lock:
-            return self._shard.live_of(owner)
+            return self._shard.queries.live_of(owner)
 
     # -- events -------------------------------------------------------------------------------
 
@@ -355,7 +355,7 @@ class Engine(Questions):
         with self._lock:
             self._log.follow()
             self._merging.install(self._shard)
-            self._shard.upkeep.compact()
+            self._shard.upkeep.compact(keys=True)
             notices = self._stepped(self._shard.process(batch))
             self._merging.start(self._shard)
             return notices
@@ -421,7 +421,7 @@ class Engine(Questions):
             shard = self._shard
             return {
                 **shard.stats(),
-                "ended": self._log.reported + len(shard.ended),
+                "ended": self._log.reported + len(shard.queries.ended),
                 "failed_merges": self._merging.failed.count,
                 "last_failed_merge": self._merging.failed.last,
                 "registry": self._log.stats(),

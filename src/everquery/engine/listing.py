@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.index.flags import PAUSED
 from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
@@ -29,9 +28,9 @@ def list_queries(shard: Shard) -> pa.Table:
     stream = shard.stream
     further = _further_columns()
     parts = []
-    for block, slots in shard.blocks():
+    for block, slots in shard.queries.blocks():
         n = len(block)
-        paused = shard.catalog.flags[slots] & PAUSED != 0
+        paused = shard.queries.paused(slots)
         columns: dict[str, Any] = {
             "slot": slots,
             "id": block.ids,
@@ -61,7 +60,7 @@ def list_queries(shard: Shard) -> pa.Table:
                 *((name, pa.float64()) for name in names),
             ]
         ).empty_table()
-    if shard.keys.type == pa.int64():
+    if shard.key_type == pa.int64():
         parts = [_with_integer_keys(part) for part in parts]
     return pa.concat_tables(parts).sort_by("slot").drop_columns("slot")
 

@@ -33,7 +33,7 @@ def list_quarantined(registry: Registry, stream: str, shard: Shard) -> pa.Table:
         for query in queries
     ]
     table = pa.Table.from_pylist(rows, SCHEMA)
-    live = shard.live(table["id"].combine_chunks())
+    live = shard.queries.live(table["id"].combine_chunks())
     return table.filter(pa.array(live)).sort_by([("position", "ascending"), ("id", "ascending")])
 
 

@@ -79,7 +79,7 @@ class QueryLog:
                 for entry in entries:
                     self._take(entry)
             if not self._lazy:
-                self._shard().settle()
+                self._shard().queries.settle()
         return self.position - before
 
     def _take(self, entry: Entry | Base) -> None:
@@ -154,7 +154,7 @@ class QueryLog:
         """Raise if a change would give an owner more queries than its quota."""
         wanted = owners_of(change)
         if wanted:  # quotas may be in a database
-            check_room(wanted, self.quotas(), self._shard().live_of)
+            check_room(wanted, self.quotas(), self._shard().queries.live_of)
 
     def quotas(self) -> dict[str | None, int]:
         """Return how many live queries each owner may have; None is the default for all others."""
@@ -179,12 +179,12 @@ class QueryLog:
 
     def report_later(self) -> None:
         """Tell the registry which queries have ended; if it does not answer, a step later."""
-        if self._shard().ended:
+        if self._shard().queries.ended:
             self._try(self.report_ended, end=False)
 
     def report_ended(self) -> None:
         """Write into the registry that queries have ended by themselves."""
-        ended = self._shard().ended
+        ended = self._shard().queries.ended
         if self.registry is None:
             self.reported += len(ended)
             ended.clear()
@@ -214,8 +214,11 @@ class QueryLog:
         while True:
             self.refresh()
             self.report_ended()
-            blocks = tuple(block.in_order() for block, _ in self._shard().blocks())
-            changes: list[Change] = [RegisterBlocks(blocks), Pause(self._shard().paused_ids())]
+            blocks = tuple(block.in_order() for block, _ in self._shard().queries.blocks())
+            changes: list[Change] = [
+                RegisterBlocks(blocks),
+                Pause(self._shard().queries.paused_ids()),
+            ]
             try:
                 self.registry.compact(self._stream, changes, head=self.position)
             except RegistryBehindError:

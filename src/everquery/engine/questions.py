@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from everquery.engine.answers import ask_kind, ask_query
 from everquery.engine.arguments import ids_of
 from everquery.engine.calls import WholeCall
 from everquery.engine.composites import with_parts
@@ -125,11 +124,11 @@ class Questions:
         """
         ids_of(query_id)
         with self._lock:
-            seen: int = ask_query(self._shard, "progress", query_id)
+            seen: int = self._shard.ask("progress", query_id)
             return seen
 
-    def answer(self, query_id: str, *, key: Key | None = None) -> Answer:
-        """Return what a quantile query is answered now.
+    def answer(self, query_id: str, *, key: Key | None = None) -> Answer | tuple[Answer, ...]:
+        """Return what a query is answered now; of a composite, the answers of its parts.
 
         Parameters
         ----------
@@ -152,10 +151,15 @@ class Questions:
         >>> engine.answer("median").value
         12.0
         """
-        ids_of(query_id)
         with self._lock:
-            found: Answer = ask_query(self._shard, "answer", query_id, key=key)
-            return found
+            parts = self._parts(query_id)
+            found = tuple(self._shard.ask("answer", part, key=key) for part in parts)
+        return found[0] if parts == [query_id] else found
+
+    def _parts(self, query_id: str) -> list[str]:
+        """Return the ids of a composite's parts, or the one that is given."""
+        found: list[str] = with_parts(self._shard, ids_of(query_id)).to_pylist()
+        return found
 
     def quantiles(
         self,
@@ -192,16 +196,20 @@ class Questions:
         [7.0, 12.0, 48.0]
         """
         with self._lock:
-            found: list[Answer] = ask_kind(
-                self._shard, "quantiles", attribute, phi=phi, key=key, last=last
+            found: list[Answer] = self._shard.ask_kind(
+                "quantiles", attribute=attribute, phi=phi, key=key, last=last
             )
             return found
 
-    def explain(self, query_id: str) -> Explanation:
-        """Return how a query is evaluated, and what it is expected to cost."""
-        ids_of(query_id)
+    def explain(self, query_id: str) -> Explanation | tuple[Explanation, ...]:
+        """Return how a query is evaluated, and at what cost; of a composite, its parts."""
         with self._lock:
-            kind, found = self._shard.explain(query_id)
+            parts = self._parts(query_id)
+            found = tuple(self._explain(part) for part in parts)
+        return found[0] if parts == [query_id] else found
+
+    def _explain(self, query_id: str) -> Explanation:
+        kind, found = self._shard.explain(query_id)
         return Explanation(
             query_id=query_id,
             kind=kind,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.core.arrays import Bools, Int32s, Int64s
-from everquery.queries.block import QueryBlock
+from everquery.queries.block import TEXTS, QueryBlock
 from everquery.queries.changes import Change, Deregister, Pause, RegisterBlocks, Resume
 from everquery.queries.spans import NO_SPAN, no_spans
 from everquery.shard import Shard
@@ -36,25 +36,25 @@ def rebase(shard: Shard, base: Sequence[Change]) -> None:
         name for change in base if isinstance(change, Pause) for name in change.ids.to_pylist()
     }
     ids = [block.ids for blocks in registered for block in blocks]
-    if shard.ended:
-        shard.ended.intersection_update(name for part in ids for name in part.to_pylist())
+    if shard.queries.ended:
+        shard.queries.ended.intersection_update(name for part in ids for name in part.to_pylist())
     known = _Known(shard)
     stays = [[known.stays(block) for block in blocks] for blocks in registered]
     flags = [here for parts in stays for here in parts]
     kept = [part.filter(pa.array(here)) for part, here in zip(ids, flags, strict=True)]
-    _apply(shard, Deregister(_without(shard.live_ids(), kept)))
+    _apply(shard, Deregister(_without(shard.queries.live_ids(), kept)))
     for blocks, here in zip(registered, stays, strict=True):
         _register(shard, blocks, here)
-    was_paused = set(shard.paused_ids().to_pylist())
+    was_paused = set(shard.queries.paused_ids().to_pylist())
     # Of those that are not here, one ended by itself, or was lost when the registry was repaired.
     to_pause = pa.array(sorted(paused - was_paused), pa.string())
-    _apply(shard, Pause(to_pause.filter(pa.array(shard.live(to_pause)))))
+    _apply(shard, Pause(to_pause.filter(pa.array(shard.queries.live(to_pause)))))
     _apply(shard, Resume(pa.array(sorted(was_paused - paused), pa.string())))
 
 
 def _register(shard: Shard, blocks: Sequence[QueryBlock], stays: Sequence[Bools]) -> None:
     """Register what does not stay; together, for the blocks share one order of registration."""
-    ended = list(shard.ended)
+    ended = list(shard.queries.ended)
     fresh = []
     for block, here in zip(blocks, stays, strict=True):
         new = ~here & ~np.isin(block.ids.to_pylist(), ended) if ended else ~here
@@ -79,9 +79,9 @@ class _Known:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
-        self._blocks = [block for block, _ in shard.blocks()]
-        self._block: Int32s = np.full(len(shard.catalog), -1, np.int32)  # of each slot
-        self._row: Int64s = np.zeros(len(shard.catalog), np.int64)
+        self._blocks = [block for block, _ in shard.queries.blocks()]
+        self._block: Int32s = np.full(len(shard.queries), -1, np.int32)  # of each slot
+        self._row: Int64s = np.zeros(len(shard.queries), np.int64)
         for number, block in enumerate(self._blocks):
             slots = block.row
             self._block[slots] = number
@@ -90,8 +90,8 @@ class _Known:
     def stays(self, block: QueryBlock) -> Bools:
         """Tell of each query of a block whether it is here, and says the same."""
         same = np.zeros(len(block), np.bool_)
-        here = np.flatnonzero(self._shard.live(block.ids))
-        slots = self._shard.catalog.slots(block.ids.take(pa.array(here)))
+        here = np.flatnonzero(self._shard.queries.live(block.ids))
+        slots = self._shard.queries.slots_of(block.ids.take(pa.array(here)))
         for number in np.unique(self._block[slots]):
             picked = self._block[slots] == number
             rows = here[picked]
@@ -112,7 +112,7 @@ def say_the_same(ours: QueryBlock, theirs: QueryBlock) -> Bools:
     for columns in ("options", "numbers"):
         for name, values in getattr(ours, columns).items():
             same &= _equal(values, getattr(theirs, columns)[name])
-    for texts in ("keys", "owner", "labels"):
+    for texts in ("keys", *TEXTS):
         same &= _equal_texts(getattr(ours, texts), getattr(theirs, texts), n)
     for name in ours.spans.keys() | theirs.spans.keys():
         a, b = (block.spans.get(name, no_spans(n)) for block in (ours, theirs))

@@ -46,7 +46,10 @@ class Runner(Protocol):
     def resume(self, query_id: str) -> None:
         """Let a query emit again."""
 
-    def explain(self, query_id: str) -> Explanation:
+    def parts(self, query_id: str) -> list[str]:
+        """Return the ids of the live queries that an id stands for."""
+
+    def explain(self, query_id: str) -> Explanation | tuple[Explanation, ...]:
         """Return how a query is evaluated."""
 
     def refresh(self) -> int:
@@ -107,8 +110,9 @@ def execute(engine: Runner, registry: Registry | None, statement: Statement) -> 
         case DropQuery(query_id):
             engine.deregister(query_id)
         case ExplainQuery(query_id):
-            explained = engine.explain(query_id)
-            return pa.table({"id": [query_id], "explanation": [str(explained)]})
+            ids = engine.parts(query_id)
+            texts = [str(engine.explain(each)) for each in ids]
+            return pa.table({"id": ids, "explanation": texts})
         case ShowQueries(like, owner, labels, kind):
             engine.refresh()
             return engine.queries(like=like, owner=owner, labels=labels, kind=kind)

@@ -22,6 +22,10 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
+TEXTS = ("owner", "labels", "part_of")
+"""What queries may have as texts, many of them the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryBlock:
     """Queries of one kind that restrict the same attributes, and all or none of which have a key.
@@ -38,7 +42,8 @@ class QueryBlock:
     low, high : float64, shape (attributes, n)
         Half-open; a `high` of NaN has no upper limit.
     options : dict of bool, shape (n,)
-    owner, labels : Arrow arrays of strings, labels as JSON objects; None if no query has any
+    owner, labels, part_of : Arrow arrays of strings; None if no query has any
+        Labels are JSON objects; `part_of` is the id of a composite.
     spans : dict of SpanColumn
         Only those that some query has.
     numbers : dict of int64 or float64, shape (n,)
@@ -55,11 +60,17 @@ class QueryBlock:
     options: Mapping[str, Bools]
     owner: pa.Array | None = None
     labels: pa.Array | None = None
+    part_of: pa.Array | None = None
     spans: Mapping[str, SpanColumn] = field(default_factory=dict)
     numbers: Mapping[str, NumberColumn] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def texts(self) -> dict[str, pa.Array]:
+        """Return those texts of queries that some query has."""
+        columns = {name: getattr(self, name) for name in TEXTS}
+        return {name: column for name, column in columns.items() if column is not None}
 
     def in_order(self) -> QueryBlock:
         """Return the rows in order of registration."""
@@ -77,8 +88,7 @@ class QueryBlock:
             low=np.ascontiguousarray(self.low[:, rows]),
             high=np.ascontiguousarray(self.high[:, rows]),
             options={name: values[rows] for name, values in self.options.items()},
-            owner=None if self.owner is None else self.owner.take(picked),
-            labels=None if self.labels is None else self.labels.take(picked),
+            **{name: texts.take(picked) for name, texts in self.texts().items()},
             spans={name: column.take(rows) for name, column in self.spans.items()},
             numbers={name: column[rows] for name, column in self.numbers.items()},
         )
@@ -94,8 +104,7 @@ class QueryBlock:
             low=np.ascontiguousarray(self.low[:, begin:end]),
             high=np.ascontiguousarray(self.high[:, begin:end]),
             options={name: values[begin:end] for name, values in self.options.items()},
-            owner=None if self.owner is None else self.owner[begin:end],
-            labels=None if self.labels is None else self.labels[begin:end],
+            **{name: texts[begin:end] for name, texts in self.texts().items()},
             spans={name: column.take(slice(begin, end)) for name, column in self.spans.items()},
             numbers={name: column[begin:end] for name, column in self.numbers.items()},
         )
@@ -170,6 +179,7 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                 },
                 owner=_texts([query.owner for query in members]),
                 labels=_texts([query.labels.as_json() for query in members]),
+                part_of=_texts([query.part_of for query in members]),
                 spans=_spans(members),
                 numbers={
                     number.name: number.column_of([getattr(each, number.name) for each in members])

@@ -86,6 +86,8 @@ class Query:
     labels: Labels = field(default=Labels(), kw_only=True, metadata=declared(LABELS))
     ttl: Span | None = field(default=None, kw_only=True, metadata=declared(TTL))
     throttle: Span | None = field(default=None, kw_only=True, metadata=declared(THROTTLE))
+    # The id of the composite that it was registered with; see `parts`.
+    part_of: str | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     kind: ClassVar[str]
     across_keys: ClassVar[bool] = False
@@ -102,8 +104,6 @@ class Query:
     """What is true or false of a query; columns of a table of queries too."""
     words: ClassVar[Mapping[str, str]] = {}
     """Columns of a table of queries whose words stand for options, and what such a column takes."""
-    composites: ClassVar[bool] = False
-    """Whether a query may be a composite; the ids of its parts begin with its own."""
     boxed: ClassVar[bool] = True
     """Whether a user gives the box; else the field ``attribute`` names the one it is about."""
 
@@ -115,7 +115,6 @@ class Query:
         cls.spans = ("ttl", *spans, "throttle")
         cls.options = tuple(name for each in own for name in _options_of(each))
         cls.words = {each.name: each.words for each in own if isinstance(each, EventsField)}
-        cls.composites = any(each.several for each in cls.numbers)
         cls.boxed = not any(isinstance(each, AttributeField) for each in own)
 
     def __post_init__(self) -> None:
@@ -128,9 +127,11 @@ class Query:
             if type(self.labels) is not Labels:
                 object.__setattr__(self, "labels", Labels(self.labels))
             self._check_key()
-            reason = None if self.owner is None else bad_text(self.owner, "owner", LONGEST_ID)
-            if reason:
-                raise InvalidQueryError(reason)
+            for name in ("owner", "part_of"):
+                text = getattr(self, name)
+                reason = None if text is None else bad_text(text, name, LONGEST_ID)
+                if reason:
+                    raise InvalidQueryError(reason)
             for name in self.spans:
                 if getattr(self, name) is not None:
                     self._read_span(name)
@@ -217,11 +218,6 @@ class Query:
 
     def misfit(self, stream: Stream) -> str | None:
         """Return why a query of this kind can't be on the stream, or None."""
-        return None
-
-    @classmethod
-    def composite_of(cls, part_id: str) -> str | None:
-        """Return the id of the composite that a query with this id may be a part of, or None."""
         return None
 
     @classmethod

@@ -88,9 +88,12 @@ def _texts(block: QueryBlock) -> Iterator[tuple[Bools, str]]:
     if block.keys is not None and pa.types.is_string(block.keys.type):
         long = np.asarray(pc.binary_length(block.keys)) > LONGEST_KEY
         yield long, f"its key has more than {LONGEST_KEY:,} bytes"
-    if block.owner is not None:
-        size = np.asarray(pc.fill_null(pc.binary_length(block.owner), 1))
-        yield (size == 0) | (size > LONGEST_ID), f"its owner has not 1 to {LONGEST_ID:,} bytes"
+    for name in ("owner", "part_of"):
+        texts = getattr(block, name)
+        if texts is not None:
+            size = np.asarray(pc.fill_null(pc.binary_length(texts), 1))
+            wrong = (size == 0) | (size > LONGEST_ID)
+            yield wrong, f"its {name} has not 1 to {LONGEST_ID:,} bytes"
     if block.labels is not None:
         yield bad_labels(block.labels), "its labels are no JSON object of strings"
 

@@ -19,7 +19,7 @@ import pyarrow.ipc
 
 from everquery.errors import RegistryError
 from everquery.queries import Query
-from everquery.queries.block import QueryBlock
+from everquery.queries.block import TEXTS, QueryBlock
 from everquery.queries.known import KNOWN
 from everquery.queries.spans import SpanColumn
 from everquery.registry.block_checks import check_blocks
@@ -34,8 +34,7 @@ _UNREADABLE = (
 _MESSAGE_HEADER, _BATCH_COMPRESSION = 2, 3  # fields of Arrow's Message and RecordBatch
 _COUNT, _SIZES = struct.Struct("<I"), struct.Struct("<QQ")
 
-_STRINGS = ("id", "owner", "labels")
-_NULLABLE = ("owner", "labels")
+_STRINGS = ("id", *TEXTS)
 _NUMBERS = {"i": pa.int64(), "f": pa.float64()}
 
 
@@ -98,9 +97,7 @@ def _table(block: QueryBlock, stream: Stream) -> pa.Table:
     for i, attribute in enumerate(block.attributes):
         columns[f"{attribute}.low"] = block.low[i]
         columns[f"{attribute}.high"] = block.high[i]
-    for name in ("owner", "labels"):
-        if getattr(block, name) is not None:
-            columns[name] = getattr(block, name)
+    columns.update(block.texts())
     columns.update({f"option.{name}": values for name, values in block.options.items()})
     columns.update({f"number.{name}": values for name, values in block.numbers.items()})
     for name, spans in block.spans.items():
@@ -142,8 +139,7 @@ def _block_of_bytes(data: pa.Buffer, stream: Stream) -> QueryBlock:
         low=np.stack([np.asarray(columns[f"{a}.low"]) for a in stored]),
         high=np.stack([np.asarray(columns[f"{a}.high"]) for a in stored]),
         options=_prefixed(columns, "option."),
-        owner=columns.get("owner"),
-        labels=columns.get("labels"),
+        **{name: columns.get(name) for name in TEXTS},
         spans=_spans_of(columns),
         numbers=_prefixed(columns, "number."),
     )
@@ -187,7 +183,7 @@ def _columns(reader: pa.RecordBatchReader) -> dict[str, pa.Array]:
         raise ValueError("they hold no query")
     columns = dict(zip(reader.schema.names, batches[0].columns, strict=True))
     for name, column in columns.items():
-        if column.null_count and name not in _NULLABLE:
+        if column.null_count and name not in TEXTS:
             raise ValueError(f"the column {name!r} has nulls")
     return columns
 
@@ -213,7 +209,7 @@ def _check_schema(schema: pa.Schema, spec: type[Query], stored: list[str]) -> No
             fits = column.type in (pa.string(), pa.int64())
         if not fits or schema.names.count(column.name) > 1:
             raise ValueError(f"there is no column {column.name!r} of type {column.type}")
-    optional = {"owner", "labels", "row", *(name for name in types if name.startswith("span."))}
+    optional = {*TEXTS, "row", *(name for name in types if name.startswith("span."))}
     for name in types.keys() - optional - set(schema.names):
         raise ValueError(f"the column {name!r} is missing")
 

@@ -1,6 +1,6 @@
 """A shard: the queries and the state of one part of the work."""
 
-from everquery.shard.shard import Shard
+from everquery.shard.shard import Shard, Times
 from everquery.shard.upkeep import DueMerge
 
-__all__ = ["DueMerge", "Shard"]
+__all__ = ["DueMerge", "Shard", "Times"]

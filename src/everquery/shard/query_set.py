@@ -17,7 +17,7 @@ from everquery.index.rows import NO_KEY, Rows, Shape, joined
 from everquery.index.sort_keys import check_slots
 from everquery.kinds import KINDS
 from everquery.queries import Query
-from everquery.queries.block import QueryBlock, blocks_of_queries, check_fit
+from everquery.queries.block import TEXTS, QueryBlock, blocks_of_queries, check_fit
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.queries.spans import column_of_spans, misfit
 from everquery.shard.contents import Contents
@@ -221,7 +221,7 @@ class QuerySet:
                 numbers=block.numbers,
             )
             contents.indexes[block.kind].describe(slot, block.numbers)
-            contents.catalog.belong(slot, block.owner, block.labels)
+            contents.catalog.belong(slot, block.texts())
             if block.spans:
                 self._note_spans(slot, block, key)
             shape = Shape(block.attributes, block.keys is not None)
@@ -303,10 +303,35 @@ class QuerySet:
 
     # -- what it knows ------------------------------------------------------------------------
 
+    def __len__(self) -> int:
+        """Return how many slots there are, also of dropped queries."""
+        return len(self._contents.catalog)
+
+    @property
+    def dropped(self) -> int:
+        """How many slots are those of dropped queries."""
+        return self._contents.catalog.dropped
+
+    @property
+    def living(self) -> int:
+        """How many live queries have a slot."""
+        return len(self) - self.dropped
+
+    def paused(self, slots: Int32s) -> Bools:
+        """Tell which queries are paused."""
+        paused: Bools = self._contents.catalog.flags[slots] & PAUSED != 0
+        return paused
+
     def live(self, ids: pa.Array) -> Bools:
         """Tell which ids are those of live queries."""
         self.number_waiting()
         return self._contents.catalog.live(ids)
+
+    def parts_of(self, name: str) -> pa.Array:
+        """Return the ids of the live queries that were registered as a composite with this id."""
+        self.number_waiting()
+        catalog = self._contents.catalog
+        return catalog.names.strings().take(pa.array(catalog.parts_of(name)))
 
     def live_of(self, owner: str) -> int:
         """Return how many live queries an owner has."""
@@ -353,8 +378,7 @@ class QuerySet:
                     options={
                         name: flags & flag != 0 for name, flag in option_flags(spec.options).items()
                     },
-                    owner=catalog.texts_of("owner", rows.slot),
-                    labels=catalog.texts_of("labels", rows.slot),
+                    **{name: catalog.texts_of(name, rows.slot) for name in TEXTS},
                     spans=hygiene.rules.spans(rows.slot, spec.spans),
                     numbers=index.numbers(rows.slot),
                 )

@@ -4,33 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bools, Int32s, Int64s
+from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.errors import UnknownQueryError
-from everquery.index.kind import Explained, KindIndex
-from everquery.queries.block import QueryBlock
+from everquery.index.kind import Explained
 from everquery.queries.changes import Change
 from everquery.queries.spec import Key
 from everquery.shard.alert_rules import StepRecord, apply_rules
+from everquery.shard.asking import ask_kind, ask_query
 from everquery.shard.contents import Contents
 from everquery.shard.intake import Intake
 from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices, join_notices
 from everquery.shard.step import Stepper
-from everquery.shard.upkeep import DueMerge, Upkeep
+from everquery.shard.upkeep import Upkeep
 from everquery.shard.writing import Names, figure_names, notice_schema, write_notices
 from everquery.state.accepted import Accepted, Events
-from everquery.state.admission import Admission
-from everquery.state.catalog import Catalog
 from everquery.state.dead_letters import DeadLetters
 from everquery.state.events import Arrivals, decode
-from everquery.state.hygiene import Hygiene
-from everquery.state.keys import KeyTable
 from everquery.stream import Stream
+
+
+class Times(NamedTuple):
+    """How far time has come.
+
+    Attributes
+    ----------
+    newest : number or None
+        The newest time seen.
+    began : number or None
+        The time of the first event that was let out.
+    """
+
+    newest: int | float | None
+    began: int | float | None
 
 
 class Shard:
@@ -42,6 +53,8 @@ class Shard:
     Parameters
     ----------
     stream : Stream
+    key_type : Arrow type, optional
+        That of keys, where it is known before the first query or event.
     labelled : bool
         Whether notices tell the owner and the labels of their queries.
     keep_accepted : bool
@@ -49,12 +62,19 @@ class Shard:
     """
 
     def __init__(
-        self, stream: Stream, *, labelled: bool = False, keep_accepted: bool = False
+        self,
+        stream: Stream,
+        *,
+        key_type: pa.DataType | None = None,
+        labelled: bool = False,
+        keep_accepted: bool = False,
     ) -> None:
         self.stream = stream
         self.contents = Contents.of(stream)
+        if key_type is not None:
+            self.contents.keys.type = key_type
         self.queries = QuerySet(self.contents, self._changing)
-        self.upkeep = Upkeep(self.contents, self.queries)
+        self.upkeep = Upkeep(self.contents, self.queries, self._changing)
         self._intake = Intake(self.contents)
         self._stepper = Stepper(self.contents, self.queries)
         self.labelled = labelled
@@ -245,6 +265,37 @@ class Shard:
         """The type of times; None before the first batch."""
         return self.contents.admission.time_type
 
+    @property
+    def times(self) -> Times:
+        """How far time has come."""
+        return Times(self.contents.admission.newest, self.contents.admission.began)
+
+    @property
+    def arrived(self) -> int:
+        """How many events have arrived so far."""
+        return self.contents.admission.arrived
+
+    @property
+    def held_arrivals(self) -> Int64s:
+        """The numbers of the events that are held back, in order of arrival."""
+        held = self.contents.admission.held
+        return np.empty(0, np.int64) if held is None else held.arrived
+
+    @property
+    def known_keys(self) -> int:
+        """How many keys are known."""
+        return len(self.contents.keys)
+
+    @property
+    def key_names(self) -> pa.Array:
+        """All keys, by the numbers that `accepted` has."""
+        return self.contents.keys.arrow()
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """The events that were refused."""
+        return self.contents.dead_letters
+
     def stats(self) -> dict[str, Any]:
         """Return counts of queries by kind, bytes by structure, events, notices, dead letters."""
         self.queries.settle()
@@ -285,99 +336,28 @@ class Shard:
             raise UnknownQueryError(f"query {query_id!r} is in no index")
         return kind, explained
 
-    # -- doors that are to close --------------------------------------------------------------
+    def ask(self, question: str, query_id: str, **said: Any) -> Any:  # noqa: ANN401 - as the kind answers
+        """Return what a live query is answered to a question of its kind."""
+        return ask_query(self.contents, self.queries, question, query_id, said)
 
-    @property
-    def catalog(self) -> Catalog:
-        """The queries by slot."""
-        return self.contents.catalog
-
-    @property
-    def keys(self) -> KeyTable:
-        """What is known of keys."""
-        return self.contents.keys
-
-    @property
-    def admission(self) -> Admission:
-        """How far time is."""
-        return self.contents.admission
-
-    @property
-    def dead_letters(self) -> DeadLetters:
-        """The refused events."""
-        return self.contents.dead_letters
-
-    @property
-    def hygiene(self) -> Hygiene:
-        """The rules of alerts."""
-        return self.contents.hygiene
-
-    @property
-    def indexes(self) -> dict[str, KindIndex]:
-        """The indexes by kind."""
-        return self.contents.indexes
-
-    @property
-    def ended(self) -> set[str]:
-        """Queries that ended here, and still live in the log."""
-        return self.queries.ended
-
-    @ended.setter
-    def ended(self, ended: set[str]) -> None:
-        self.queries.ended = ended
-
-    def of_kind(self, slots: Int32s, kind: str) -> Int32s:
-        """Return the slots of queries of a kind."""
-        return self.contents.of_kind(slots, kind)
-
-    def live(self, ids: pa.Array) -> Bools:
-        """Tell which ids are those of live queries."""
-        return self.queries.live(ids)
-
-    def live_of(self, owner: str) -> int:
-        """Return how many live queries an owner has."""
-        return self.queries.live_of(owner)
-
-    def settle(self) -> None:
-        """Put pending registrations into the indexes."""
+    def ask_kind(self, question: str, **said: Any) -> Any:  # noqa: ANN401 - as above
+        """Return the answer to a question about all queries of the kind that answers it."""
         self.queries.settle()
+        return ask_kind(self.contents, question, said)
 
-    def begin_lives(self) -> None:
-        """Let the lives of queries begin that waited for the first event, if it has come."""
+    # -- state that comes from elsewhere ------------------------------------------------------
+
+    @contextmanager
+    def as_of(self, times: Times) -> Iterator[None]:
+        """Let queries be registered as if time had come only this far: there their lives begin."""
+        admission = self.contents.admission
+        before = self.times
+        admission.newest, admission.began = times
         self.contents.begin_lives()
+        yield
+        admission.newest, admission.began = before
 
-    def due_merge(self) -> DueMerge | None:
-        """Return a large merge to be run off the hot path, or None."""
-        return self.upkeep.due_merge()
-
-    def compact(self) -> None:
-        """Forget dropped queries for good, where they outnumber the others by far."""
-        self.upkeep.compact()
-
-    def install(self, due: DueMerge, merged: Any) -> None:  # noqa: ANN401 - the kind's segment type
-        """Put the result of a merge in the place of its parts."""
-        self.upkeep.install(due, merged)
-
-    def abandon(self, due: DueMerge) -> None:
-        """Give up a merge that failed; its parts stay as they are."""
-        self.upkeep.abandon(due)
-
-    def blocks(self) -> Iterator[tuple[QueryBlock, Int32s]]:
-        """Yield all queries that are not dropped, with their slots."""
-        return self.queries.blocks()
-
-    def live_ids(self) -> pa.Array:
-        """Return the ids of all live queries, paused ones included, in order of registration."""
-        return self.queries.live_ids()
-
-    def paused_ids(self) -> pa.Array:
-        """Return the ids of all paused queries."""
-        return self.queries.paused_ids()
-
-    def has_announced(self) -> None:
-        """Take it that all announcements that are due were made elsewhere."""
+    def go_on_from_elsewhere(self) -> None:
+        """Go on from state that was loaded: all announcements were made where it was saved."""
         self.queries.announced_elsewhere()
-
-    def announce_again(self) -> None:
-        """Take up the announcements that are still due from the flags of the queries."""
-        self.queries.announce_again()
+        self.contents.begin_lives()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from everquery.core.arrays import Int32s
+from everquery.index.kind import KindIndex
 from everquery.index.layers import Merge
+from everquery.index.rows import Rows
 from everquery.shard.contents import Contents
-from everquery.shard.query_set import QuerySet
+from everquery.shard.query_set import Changing, QuerySet
 
 SWEEP = 10_000  # dropped queries after which segments are looked through for them
 COMPACT = 100_000  # dropped queries after which their slots are given up
@@ -28,9 +34,10 @@ class DueMerge:
 class Upkeep:
     """What keeps the structures of a shard small."""
 
-    def __init__(self, contents: Contents, queries: QuerySet) -> None:
+    def __init__(self, contents: Contents, queries: QuerySet, changing: Changing) -> None:
         self._contents = contents
         self._queries = queries
+        self._changing = changing
         self._sweep_at = SWEEP
 
     def due_merge(self) -> DueMerge | None:
@@ -56,16 +63,70 @@ class Upkeep:
         """Give up a merge that failed; its parts stay as they are."""
         self._contents.indexes[due.kind].layers.abandon(due.merge)
 
-    def compact(self) -> None:
-        """Forget dropped queries for good, where they outnumber the others by far."""
+    def compact(self, *, keys: bool) -> None:
+        """Forget dropped queries for good, where they outnumber the others by far.
+
+        Parameters
+        ----------
+        keys : bool
+            Whether keys that only they named are forgotten too, and the others get new numbers:
+            not where changes of state that were saved name keys by their numbers.
+        """
         contents = self._contents
         living = len(contents.catalog) - contents.catalog.dropped
         if contents.catalog.dropped < max(COMPACT, 2 * living):
             return
         self._queries.settle()
-        slots = contents.catalog.compact()
-        for index in contents.indexes.values():
-            index.renumber(slots)
-        contents.hygiene.renumber(slots)
-        self._queries.announce_again()
+        with self._changing():
+            slots = contents.catalog.compact()
+            for index in contents.indexes.values():
+                index.renumber(slots)
+            contents.hygiene.renumber(slots)
+            if keys:
+                self._forget_keys()
+            self._queries.announce_again()
         self._sweep_at = 1
+
+    def _forget_keys(self) -> None:
+        """Forget keys that only dropped queries named: no event had them, and no query has."""
+        contents = self._contents
+        keys = contents.keys
+        if contents.stream.key is None:
+            return
+        flags = contents.catalog.flags
+        rows = {kind: list(index.rows(flags)) for kind, index in contents.indexes.items()}
+        needed = keys.had_events()
+        for part in (part for parts in rows.values() for part in parts if part.shape.keyed):
+            needed[part.key] = True
+        if contents.admission.held is not None:
+            needed[contents.admission.held.key] = True
+        kept = np.flatnonzero(needed)
+        if len(keys) - kept.size < max(COMPACT // 4, kept.size):
+            return
+        numbers = keys.keep(kept)
+        for kind, parts in rows.items():
+            contents.indexes[kind] = self._built_anew(kind, parts, numbers)
+        contents.hygiene.renumber_keys(numbers)
+        held = contents.admission.held
+        if held is not None:
+            contents.admission.held = replace(held, key=numbers[held.key])
+
+    def _built_anew(self, kind: str, rows: list[Rows], numbers: Int32s) -> KindIndex:
+        """Return the index of a kind where keys have other numbers.
+
+        As from a snapshot: segments know keys in many forms, and there are few queries left.
+        """
+        catalog, before = self._contents.catalog, self._contents.indexes[kind]
+        live = np.flatnonzero(catalog.flags[: len(catalog)]).astype(np.int32)
+        slots = self._contents.of_kind(live, kind)
+        after = type(before)()
+        after.describe(slots, before.numbers(slots))
+        for part in rows:
+            key = numbers[part.key] if part.shape.keyed else part.key
+            after.add(replace(part, key=key), catalog.flags, announce=False)
+        known = (lambda: slots), partial(len, self._contents.keys)
+        for old, new in zip(before.parts(*known), after.parts(*known), strict=True):
+            saved = old.whole()
+            old.move_keys(saved, numbers)
+            new.load(saved)
+        return after

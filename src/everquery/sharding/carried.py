@@ -17,7 +17,6 @@ from everquery.core.arrow_bytes import checked_table, table_bytes
 from everquery.core.invariants import refuse
 from everquery.core.parts import Part, Saved
 from everquery.state.accepted import Events
-from everquery.state.keys import KeyTable
 
 _ARRIVED, _KEY, _SEQ = "everquery arrived", "everquery key", "everquery seq"
 
@@ -52,11 +51,17 @@ class Carried(Part):
         place = order[np.searchsorted(arrived[order], numbers)]
         return self._held.select(self.schema.names).take(pa.array(place))
 
-    def step(
-        self, notices: pa.Table, accepted: Events, held: Events | None, keys: KeyTable
-    ) -> pa.Table:
-        """Return the carried columns of notices, and keep what later ones may need."""
-        names = keys.arrow().take(pa.array(accepted.key))
+    def step(self, notices: pa.Table, accepted: Events, held: Int64s, keys: pa.Array) -> pa.Table:
+        """Return the carried columns of notices, and keep what later ones may need.
+
+        Parameters
+        ----------
+        held : int64
+            The numbers of the arrivals that are held back.
+        keys : Arrow array
+            All keys, by their numbers.
+        """
+        names = keys.take(pa.array(accepted.key))
         now = self.of_arrivals(accepted.arrived)
         now = now.add_column(0, _SEQ, pa.array(accepted.seq)).add_column(0, _KEY, names)
         known = now if self._last is None else pa.concat_tables([self._last, now])
@@ -64,10 +69,9 @@ class Carried(Part):
         found = _find(notices, known)
         carried = known.select(self.schema.names).take(found)
         self._last = known.take(_last_of_each_key(known))
-        waiting = np.empty(0, np.int64) if held is None else held.arrived
         arrived = np.asarray(self._held[_ARRIVED])
         order = np.argsort(arrived, kind="stable")
-        self._held = self._held.take(pa.array(order[np.searchsorted(arrived[order], waiting)]))
+        self._held = self._held.take(pa.array(order[np.searchsorted(arrived[order], held)]))
         return carried
 
     def whole(self) -> Saved:

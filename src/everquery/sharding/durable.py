@@ -68,14 +68,17 @@ class DurableShard:
         self._numbered = self._unshared = 0  # queries: when last looked, and new since the file
         self._attach(*self._empty())
         self._journals = self._open_journals({})
-        self._times_before = self._times()
+        self._times_before = self.shard.times
 
     def _empty(self) -> tuple[Shard, Carried]:
         """Return a shard that knows nothing."""
         job = self._job
-        shard = Shard(job.stream, keep_accepted=bool(job.carried.names))
-        if job.stream.key is not None and not pa.types.is_null(job.key_type):
-            shard.keys.type = job.key_type
+        known = job.stream.key is not None and not pa.types.is_null(job.key_type)
+        shard = Shard(
+            job.stream,
+            key_type=job.key_type if known else None,
+            keep_accepted=bool(job.carried.names),
+        )
         shard.tells_all_ends = self.number == 0 or job.is_wide(self.number)
         shard.set_time_type(job.time_type)
         return shard, Carried(job.carried)
@@ -164,7 +167,7 @@ class DurableShard:
         self._tokens, self._file = head.tokens, head.file
         self.lineage, self.position = head.lineage, head.position
         self.version, self.nonce = head.tokens[-1]
-        self._times_before = self._times()
+        self._times_before = self.shard.times
 
     def _load_all(self) -> None:
         found = []
@@ -176,8 +179,7 @@ class DurableShard:
                 found.append((-1 if first else version, place, entry))
         for _, place, entry in sorted(found, key=lambda each: each[:2]):
             self._load(self._parts[place], entry)
-        self.shard.has_announced()
-        self.shard.begin_lives()
+        self.shard.go_on_from_elsewhere()
         for part in self._parts:
             part.follow()
 
@@ -193,11 +195,7 @@ class DurableShard:
             refuse(f"it is of {header.get('keys')!r} keys, and there are {keys}")
 
     def _sizes(self) -> tuple[int, int]:
-        catalog = self.shard.catalog
-        return len(catalog) - catalog.dropped, len(self.shard.keys)
-
-    def _times(self) -> tuple[int | float | None, int | float | None]:
-        return self.shard.admission.newest, self.shard.admission.began
+        return self.shard.queries.living, self.shard.known_keys
 
     # -- into the cells -----------------------------------------------------------------------
 
@@ -247,7 +245,7 @@ class DurableShard:
 
     def _share(self) -> None:
         """Put the live arrays into a file where enough of them is new, and map that."""
-        numbered = len(self.shard.catalog)
+        numbered = len(self.shard.queries)
         self._unshared += abs(numbered - self._numbered)
         self._numbered = numbered
         if self._unshared < max(SHARED, numbered // 4):
@@ -274,7 +272,7 @@ class DurableShard:
             return False
         self._attach(*found)
         self.version, self.nonce = file
-        self._numbered = len(self.shard.catalog)
+        self._numbered = len(self.shard.queries)
         return True
 
     def _file_name(self, lineage: str) -> str:

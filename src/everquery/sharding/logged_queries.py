@@ -12,7 +12,7 @@ from everquery.core.parts import Saved, Size
 from everquery.errors import EverqueryError
 from everquery.queries.changes import Change
 from everquery.registry.codec import decode_change
-from everquery.shard import Shard
+from everquery.shard import Shard, Times
 from everquery.shard.parts.queries import QueriesPart
 from everquery.shard.parts.times import check_time
 from everquery.sharding.job import Job
@@ -20,8 +20,6 @@ from everquery.sharding.routing import known_part
 
 LogPart = tuple[str, bytes]
 """An operation, and its payload."""
-Times = tuple[int | float | None, int | float | None]
-"""The newest time seen, and the time of the first event that was let out."""
 
 _FORGED = (EverqueryError, ValueError, LookupError, TypeError, pa.ArrowException)
 GARBAGE = 50_000  # dropped queries in the journal, before it is written anew
@@ -39,7 +37,7 @@ class LoggedQueries(QueriesPart):
         super().__init__(shard)
         self._job = job
         self._log: Sequence[LogPart] = ()
-        self._times: Times = None, None
+        self._times = Times(None, None)
         self._dropped = 0
 
     def note(self, log: Sequence[LogPart], times: Times) -> None:
@@ -55,11 +53,11 @@ class LoggedQueries(QueriesPart):
         """Return the parts of the log; where many queries were dropped, forget those for good."""
         if not self._log:
             return None
-        outdated = max(0, self._shard.catalog.dropped - self._dropped)
+        outdated = max(0, self._shard.queries.dropped - self._dropped)
         newest, began = self._times
         operations = [operation for operation, _ in self._log]
         strings = {str(place): payload for place, (_, payload) in enumerate(self._log)}
-        self._shard.compact()
+        self._shard.upkeep.compact(keys=False)
         self.follow()
         values = {"operations": operations, "newest": newest, "began": began}
         return Saved(values, strings=strings, whole=False, outdated=outdated)
@@ -67,12 +65,11 @@ class LoggedQueries(QueriesPart):
     def follow(self) -> None:
         """Note how many queries are dropped."""
         self._log = ()
-        self._dropped = self._shard.catalog.dropped
+        self._dropped = self._shard.queries.dropped
 
     def should_rebase(self, size: Size) -> bool:
         """Tell whether there are many entries, or much in them that is of no use any more."""
-        catalog = self._shard.catalog
-        living = len(catalog) - catalog.dropped
+        living = self._shard.queries.living
         return size.entries >= self.most_entries or size.outdated > max(GARBAGE, living)
 
     def load(self, saved: Saved) -> None:
@@ -80,23 +77,20 @@ class LoggedQueries(QueriesPart):
         if saved.whole:
             super().load(saved)
             return
-        admission, values = self._shard.admission, saved.values
+        values = saved.values
         operations = of_type(values, "operations", list)
         if saved.strings.keys() != {str(place) for place in range(len(operations))}:
             refuse("a log is not as long as it says")
         for name in ("newest", "began"):
-            check_time(name, values, admission.time_type)
-        before = admission.newest, admission.began
-        admission.newest, admission.began = values["newest"], values["began"]
-        self._shard.begin_lives()
-        for place, operation in enumerate(operations):
-            self._apply(operation, saved.strings[str(place)])
-        admission.newest, admission.began = before
+            check_time(name, values, self._shard.time_type)
+        with self._shard.as_of(Times(values["newest"], values["began"])):
+            for place, operation in enumerate(operations):
+                self._apply(operation, saved.strings[str(place)])
 
     def _apply(self, operation: object, payload: bytes) -> None:
         try:
             self.apply(self.decoded(str(operation), payload))
-            self._shard.settle()  # while it is known when their lives begin
+            self._shard.queries.settle()  # while it is known when their lives begin
         except _FORGED as error:
             refuse(f"a log can't be followed ({str(error)[:200]})")
 
@@ -106,4 +100,4 @@ class LoggedQueries(QueriesPart):
 
     def apply(self, change: Change) -> None:
         """Apply a part of the log, as far as it is about queries that are here."""
-        self._shard.apply(known_part(change, self._shard.live))
+        self._shard.apply(known_part(change, self._shard.queries.live))

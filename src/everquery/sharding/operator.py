@@ -139,14 +139,14 @@ class _Batch:
 
     def _merge(self, here: DurableShard) -> None:
         """Merge segments here and now: another process may have the shard next."""
-        while (due := here.shard.due_merge()) is not None:
+        while (due := here.shard.upkeep.due_merge()) is not None:
             try:
                 merged = due.run()
             except Exception as error:  # answers do not need it: a later batch tries again
                 FAILED_MERGES.note(due.kind, error)
-                here.shard.abandon(due)
+                here.shard.upkeep.abandon(due)
                 return
-            here.shard.install(due, merged)
+            here.shard.upkeep.install(due, merged)
 
     def commit(self, quarantined: dict[tuple[str, str], str]) -> Output:
         """Write what the work changed."""
@@ -158,7 +158,6 @@ class _Batch:
         held_out = self._hold_out(quarantined)
         here.commit(self._log)
         self._lap("commit")
-        catalog = here.shard.catalog
         return Output(
             self._notices,
             letters,
@@ -166,7 +165,7 @@ class _Batch:
             {**self._misfits, **quarantined},
             here.position,
             events,
-            len(catalog) - catalog.dropped,
+            here.shard.queries.living,
             here.found,
             self.seconds,
             letters_carried=self._letters_carried,
@@ -204,7 +203,7 @@ class _Batch:
 
     def old_queries(self) -> list[tuple[str, str]]:
         """Return kind and id of the queries that were there before."""
-        blocks = self._open().shard.blocks()
+        blocks = self._open().shard.queries.blocks()
         return [(block.kind, each) for block, _ in blocks for each in block.ids.to_pylist()]
 
     def _open(self) -> DurableShard:
@@ -225,20 +224,22 @@ class _Batch:
         parts = [part for _, part in blobs]
         order = order_of([(part.metadata, len(part.arrivals), part.offset) for part in parts])
         self._lap("unpack")
-        first = here.shard.admission.arrived
+        first = here.shard.arrived
         notices = here.shard.process_parts([part.arrivals for part in parts], order)
-        if here.shard.ended:  # by themselves: the registry does not know, but the state must
-            ended = Deregister(pa.array(sorted(here.shard.ended), pa.string()))
+        if (
+            here.shard.queries.ended
+        ):  # by themselves: the registry does not know, but the state must
+            ended = Deregister(pa.array(sorted(here.shard.queries.ended), pa.string()))
             log += [(name, data) for name, _, data in encode_change(ended, self.job.stream)]
-            here.shard.ended.clear()
+            here.shard.queries.ended.clear()
         carried = None
         if here.shard.accepted is not None:
             columns = [part.carried for part in parts if part.carried.num_columns]
             here.carried.arrive(first, columns)
             letters = here.shard.dead_letters.table()
             self._letters_carried = here.carried.of_arrivals(np.asarray(letters["position"]))
-            held = here.shard.admission.held
-            carried = here.carried.step(notices, here.shard.accepted, held, here.shard.keys)
+            held, names = here.shard.held_arrivals, here.shard.key_names
+            carried = here.carried.step(notices, here.shard.accepted, held, names)
         self._lap("events")
         return notices, carried, log
 
@@ -270,7 +271,7 @@ class _Batch:
             ):
                 log.append((operation, payload))
                 here.apply(operation, payload)
-        here.shard.settle()
+        here.shard.queries.settle()
         return log
 
     def _lap(self, name: str) -> None:

@@ -71,8 +71,8 @@ def _changes(stream: Stream, number: int) -> Iterator[Change]:
         return
     shard = Shard(stream)
     shard.apply(Register(queries))
-    shard.settle()
-    yield RegisterBlocks(tuple(block.in_order() for block, _ in shard.blocks()))
+    shard.queries.settle()
+    yield RegisterBlocks(tuple(block.in_order() for block, _ in shard.queries.blocks()))
 
 
 def _queries(stream: Stream, number: int) -> Iterator[Query]:

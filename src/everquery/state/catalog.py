@@ -23,6 +23,7 @@ from everquery.core.jit import kernel
 from everquery.core.names import ABSENT, NameTable, encode, hash_bytes, scramble
 from everquery.errors import UnknownQueryError
 from everquery.index.flags import LIVE, NEW, PAUSED, RESUMED, Flags
+from everquery.queries.block import TEXTS
 
 _DROPPED = 0  # the slot of all dropped queries, after a compaction
 _SEED = np.uint64(0xA0761D6478BD642F)
@@ -69,9 +70,10 @@ class Catalog:
         self.flags: Flags = np.zeros(32, np.uint16)
         self.kind: Bytes = np.zeros(32, np.uint8)
         self.prints: Uint64s = np.zeros(32, np.uint64)
-        self.texts = NameTable()  # owners, and labels as JSON, each once
+        self.texts = NameTable()  # owners, labels as JSON, and ids of composites, each once
         self.owner: Int32s = np.empty(0, np.int32)
         self.labels: Int32s = np.empty(0, np.int32)
+        self.part_of: Int32s = np.empty(0, np.int32)
         self.owned: Int64s = np.empty(0, np.int64)  # live queries by owner, a place in the texts
         self.dropped = 0
         self.paused = 0
@@ -155,9 +157,10 @@ class Catalog:
         """Return strong hashes of queries, by slot, of which these are there."""
         return self.names.digests(slots, _PERSON, self.prints)
 
-    def belong(self, slots: Int32s, owner: pa.Array | None, labels: pa.Array | None) -> None:
-        """Note whose the queries are, and their labels."""
-        for name, texts in (("owner", owner), ("labels", labels)):
+    def belong(self, slots: Int32s, given: Mapping[str, pa.Array]) -> None:
+        """Note whose the queries are, their labels, and the composites that they are parts of."""
+        for name in TEXTS:
+            texts = given.get(name)
             column: Int32s = getattr(self, name)
             if texts is None and not column.size:
                 continue  # no query has any so far
@@ -179,8 +182,17 @@ class Catalog:
         place = self.texts.find_one(owner)
         return int(self.owned[place]) if 0 <= place < self.owned.size else 0
 
+    def parts_of(self, composite: str) -> Int64s:
+        """Return the slots of the live queries that are parts of a composite."""
+        place = self.texts.find_one(composite)
+        if place == ABSENT:
+            return np.empty(0, np.int64)
+        slots = np.flatnonzero(self.part_of == place)
+        live: Int64s = slots[self.flags[slots] != 0]
+        return live
+
     def texts_of(self, name: str, slots: Int32s) -> pa.Array | None:
-        """Return the owners or the labels of queries; None if no query has any."""
+        """Return texts of queries, one of `TEXTS`; None if no query has any."""
         column: Int32s = getattr(self, name)
         if not column.size:
             return None
@@ -228,12 +240,30 @@ class Catalog:
             column = getattr(self, name)[kept]
             column[0] = 0
             setattr(self, name, column)
-        for name in ("owner", "labels"):
+        for name in TEXTS:
             column = getattr(self, name)
             if column.size:
-                setattr(self, name, resized(column, max(column.size, slots.size), ABSENT)[kept])
+                column = resized(column, max(column.size, slots.size), ABSENT)[kept]
+                column[0] = ABSENT
+                setattr(self, name, column)
+        self._forget_texts()
         self.dropped = 1
         return slots
+
+    def _forget_texts(self) -> None:
+        """Forget texts that no query has any more; the others get new numbers."""
+        columns = {name: getattr(self, name) for name in TEXTS}
+        used = np.unique(np.concatenate(list(columns.values())))
+        used = used[used != ABSENT]
+        number = np.full(len(self.texts) + 1, ABSENT, np.int32)  # the last stands for none
+        number[used] = np.arange(used.size)
+        texts = NameTable()
+        texts.add(encode(self.texts.strings().take(pa.array(used))))
+        self.texts = texts
+        for name, column in columns.items():
+            setattr(self, name, number[column])
+        self.owned = np.zeros(0, np.int64)
+        self._own(self.owner, 1)
 
     def count(self, kind: int) -> int:
         """Return how many queries of a kind are live."""
@@ -250,7 +280,7 @@ class Catalog:
         self.names.save("ids", arrays, kept)
         arrays["prints"] = self.prints[kept]
         self.texts.save("texts", arrays)
-        for name in ("owner", "labels"):
+        for name in TEXTS:
             column = getattr(self, name)
             known = kept[kept < column.size]
             arrays[name] = resized(column[known], kept.size, ABSENT)
@@ -262,12 +292,14 @@ class Catalog:
             setattr(self, name, resized(column, max(32, column.size)))
         self.texts = NameTable.load("texts", arrays)
         if len(self.texts):
-            self.owner = arrays["owner"]
-            self.labels = arrays["labels"]
+            for name in TEXTS:
+                setattr(self, name, arrays[name])
             self._own(self.owner, 1)
         self.paused = int(np.count_nonzero(self.flags[: len(self)] & PAUSED))
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays but the ids themselves."""
-        columns = (self.flags, self.kind, self.prints, self.owner, self.labels)
-        return self.names.table_bytes() + total_bytes(*columns)
+        columns: list[Array] = [self.flags, self.kind, self.prints, self.owned]
+        columns += [getattr(self, name) for name in TEXTS]
+        texts = self.texts.name_bytes() + self.texts.table_bytes()
+        return self.names.table_bytes() + texts + total_bytes(*columns)

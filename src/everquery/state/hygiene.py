@@ -375,6 +375,13 @@ class Hygiene:
         if len(self.pairs):
             self.pairs.renumber(slots)
 
+    def renumber_keys(self, keys: Int32s) -> None:
+        """Give all keys other numbers, by their present ones."""
+        home = self.rules.home
+        self.rules.home = np.where(home >= 0, keys[home], home)
+        if len(self.pairs):
+            self.pairs.renumber_keys(keys)
+
     def run(
         self,
         line: Timeline,

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
+from everquery.core.arrays import (
+    Array,
+    Bools,
+    Bytes,
+    Floats,
+    Int32s,
+    Int64s,
+    resized,
+    total_bytes,
+)
 from everquery.core.framing import DamagedError
 from everquery.core.hashing import no_digests, person_of
 from everquery.core.names import ABSENT, NameTable, encode, load_names
@@ -102,6 +111,26 @@ class KeyTable:
         if not self._keyed or self.type != family_of_key(wanted.type):
             return ABSENT
         return int(self._names.find(encode(wanted))[0])
+
+    def had_events(self) -> Bools:
+        """Tell of which keys events were accepted: their `seq` must go on from where it was."""
+        had: Bools = self.next_seq[: len(self)] > 0
+        return had
+
+    def keep(self, numbers: Int64s) -> Int32s:
+        """Forget all keys but some, given in ascending order; return the new number of each.
+
+        The order of the others stays; those that are forgotten have `ABSENT`.
+        """
+        after = np.full(len(self), ABSENT, np.int32)
+        after[numbers] = np.arange(numbers.size)
+        names = NameTable()
+        names.add(encode(self.arrow().take(pa.array(numbers))))
+        self._names = names
+        room = max(16, numbers.size)
+        for name in COLUMNS:
+            setattr(self, name, resized(getattr(self, name)[..., numbers], room))
+        return after
 
     def arrow(self) -> pa.Array:
         """Return all keys, in the order of their numbers, sharing memory."""

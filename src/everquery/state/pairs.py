@@ -211,6 +211,15 @@ class PairTable:
         self.table[:] = FREE
         refill_pairs(self.table, pairs, int(self.counts[USED]))
 
+    def renumber_keys(self, keys: Int32s) -> None:
+        """Give all keys other numbers, by their present ones."""
+        pairs = self.entries.pair
+        used = np.flatnonzero(pairs != FREE)
+        moved = keys[pairs[used] >> KEY_SHIFT].astype(np.int64)
+        pairs[used] = moved << KEY_SHIFT | (pairs[used] & SLOT_MASK)
+        self.table[:] = FREE
+        refill_pairs(self.table, pairs, int(self.counts[USED]))
+
     def save(self, arrays: dict[str, Array], kept: Array) -> None:
         """Save what waits, with queries as places among those kept."""
         pairs = self.entries.pair

@@ -5,7 +5,6 @@ import pyarrow.compute as pc
 import pytest
 
 import everquery as eq
-from everquery.engine import composites
 from everquery.errors import UnknownQueryError
 
 STREAM = eq.Stream("calls", key="host", attributes=["ms"])
@@ -64,24 +63,45 @@ def test_a_live_query_is_itself(engine):
     assert engine.parts("slow") == PARTS
 
 
-def test_only_quantiles_are_parts(engine):
-    engine.register([eq.Border("slow[0.25]", {"ms": (1, 2)}), eq.Range("room[1.0]", {})])
+def test_ids_make_no_parts_14(engine):
+    others = [eq.Quantile("slow[0.25]", "ms", phi=0.25, epsilon=0.01)]
+    others += [eq.Border("slow[1.0]", {"ms": (1, 2)}), eq.Range("room[1.0]", {})]
+    engine.register(others)
     assert engine.parts("slow") == PARTS
     with pytest.raises(UnknownQueryError):
         engine.deregister("room")
+    engine.deregister("slow")
+    assert states(engine).keys() == {"band", "slow[0.25]", "slow[1.0]", "room[1.0]"}
 
 
-def test_only_numbers_make_parts(engine):
-    other = ["slow[x]", "slow[0.50]", "slow[ 0.5]", "slow[]", "slow[0.5] ", "slow[0.5]]"]
-    engine.register([eq.Quantile(name, "ms", phi=0.5, epsilon=0.01) for name in other])
-    assert engine.parts("slow") == PARTS
+def test_a_composite_is_one_after_a_restart_and_a_compaction_14(tmp_path):
+    url = f"sqlite:///{tmp_path / 'q.db'}"
+    with eq.Engine(STREAM, registry=url) as engine:
+        engine.register(SLOW)
+        engine.register(eq.Quantile("slow[0.25]", "ms", phi=0.25, epsilon=0.01))
+        snapshot = engine.snapshot()
+    with eq.Engine(STREAM, registry=url) as again:
+        assert again.parts("slow") == PARTS
+        again.compact_registry()
+    with eq.Engine(STREAM, registry=url) as compacted:
+        assert compacted.parts("slow") == PARTS
+    restored = eq.Engine(STREAM, snapshot=snapshot)
+    assert restored.parts("slow") == PARTS
+    restored.deregister("slow")
+    assert states(restored).keys() == {"slow[0.25]"}
 
 
-def test_nobody_looks_for_parts_of_what_is_live(engine, monkeypatch):
-    monkeypatch.setattr(composites, "_ids_of_kind", None)
-    engine.pause("band")
-    engine.resume(["band", *PARTS])
-    engine.deregister("slow[0.5]")
+def test_questions_know_a_composite_14(engine):
+    engine.process(pa.table({"host": ["a"] * 3, "ms": [1.0, 2.0, 3.0]}))
+    assert [each.value for each in engine.answer("slow")] == [2.0, 3.0, 1.0]
+    assert engine.answer("slow[0.99]").value == 3.0
+    assert [each.query_id for each in engine.explain("slow")] == PARTS
+    shown = engine.sql("EXPLAIN STANDING QUERY slow")
+    assert shown["id"].to_pylist() == PARTS
+    with pytest.raises(UnknownQueryError):
+        engine.answer("slo")
+    with pytest.raises(UnknownQueryError):
+        engine.explain("slow[")
 
 
 def test_sql(engine):
@@ -135,11 +155,12 @@ class TestSeveralWriters:
         with eq.Engine(STREAM, registry=url) as here, eq.Engine(STREAM, registry=url) as there:
             here.register(SLOW)
             there.refresh()
-            there.register(eq.Quantile("slow[0.75]", "ms", phi=0.75, epsilon=0.01))
+            more = eq.Quantile("slow", "ms", phi=[0.75, 0.8], epsilon=0.01)
+            there.register([*more.parts(), eq.Quantile("slow[0.9]", "ms", phi=0.9, epsilon=0.01)])
             here.deregister("slow")
-            assert states(here) == {}
+            assert states(here) == {"slow[0.9]": "live"}
             there.refresh()
-            assert states(there) == {}
+            assert states(there) == {"slow[0.9]": "live"}
 
     def test_the_id_itself_was_taken_meanwhile(self, url):
         with eq.Engine(STREAM, registry=url) as here, eq.Engine(STREAM, registry=url) as there:

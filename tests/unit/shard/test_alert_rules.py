@@ -267,7 +267,7 @@ class TestSnapshots:
         feed(engine, ("a", 0, IN), ("a", 1, IN))
         engine.deregister([f"x{i}" for i in range(30)])
         feed(engine, ("b", 1, OUT))
-        assert len(engine._shard.catalog) == 3
+        assert len(engine._shard.contents.catalog) == 3
         assert told(engine.advance(9), "query_id", "event", "time") == [
             ("d", "enter", 5),
             ("t", "match", 5),

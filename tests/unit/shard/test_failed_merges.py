@@ -21,7 +21,7 @@ def engine():
 
 def test_a_merge_that_fails_is_tried_again(engine, monkeypatch, caplog):
     monkeypatch.setattr(layers, "MERGED_AT_ONCE", 4)
-    border = engine._shard.indexes["border"]
+    border = engine._shard.contents.indexes["border"]
     build = border.layers._build
 
     def broken(rows):
@@ -31,7 +31,7 @@ def test_a_merge_that_fails_is_tried_again(engine, monkeypatch, caplog):
     for wave in range(6):
         engine.register([eq.Border(f"w{wave}q{i}", {"x": (i, i + 1)}) for i in range(4)])
         monkeypatch.setattr(border.layers, "_build", build)
-        engine._shard.settle()
+        engine._shard.queries.settle()
         monkeypatch.setattr(border.layers, "_build", broken if wave < 4 else build)
         engine.process(batch(k=["a"], x=[0.5]))
         engine.close()

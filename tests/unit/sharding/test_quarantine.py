@@ -11,8 +11,8 @@ from everquery.kinds.range.index import RangeIndex
 from everquery.queries.changes import Deregister, Register
 from everquery.registry.quarantined import Quarantined, as_json, from_json
 from everquery.sharding import quarantine
-from everquery.sharding.durable import forget_live
 from everquery.sharding.journal import MemoryCells
+from everquery.sharding.live import forget_live
 from everquery.sharding.quarantine import HeldOut, Quarantine
 from tests.unit.sharding.test_operator import OneShard, told
 

@@ -210,7 +210,7 @@ class Feed:
                 yield slot, self._join(slot, lane, queries)
 
     def _join(self, slot: Int32s, lane: Int32s, queries: Queries) -> Int32s:
-        self._cells = self._cells.with_lanes(int(lane.max(initial=-1)) + 1).with_room(slot.size)
+        self._make_room(int(lane.max(initial=-1)) + 1, slot.size)
         code = np.empty(slot.size, np.int64)
         codes_of(slot, queries, self._error(), code)
         order = np.arange(slot.size)
@@ -221,6 +221,16 @@ class Feed:
         join_cells(self._cells, lane[order], slot[order], code[order], joined)
         members[order] = joined
         return members
+
+    def _make_room(self, lanes: int, queries: int) -> None:
+        """Make room for so many lanes, and for so many more queries; give empty cells up for it."""
+        if self._cells.is_wasteful(queries):
+            known = int(self._cells.used[CELLS])
+            self._cells, kept = self._cells.without_empty()
+            if self._journal is not None:
+                value = resized(self._journal.value, known, np.nan)[kept]
+                self._journal = replace(self._journal, value=value)
+        self._cells = self._cells.with_lanes(lanes).with_room(queries)
 
     def _error(self) -> float:
         assert self.error is not None  # set with the first row, before which nothing is placed

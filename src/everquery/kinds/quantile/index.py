@@ -163,6 +163,15 @@ class QuantileIndex(KindIndex):
             column[slots[kept]] = old[kept]
         for feed in self.feeds.values():
             feed.renumber(slots)
+        self._forget_feeds()
+
+    def _forget_feeds(self) -> None:
+        """Forget the names of feeds that have ended; the others get new numbers."""
+        number = np.full(len(self._names) + 1, NONE, np.int32)  # the last is for queries of none
+        kept = [i for i, name in enumerate(self._names) if name in self.feeds]
+        number[kept] = np.arange(len(kept))
+        self._names = [self._names[i] for i in kept]
+        self._by_slot.feed[:] = number[self._by_slot.feed]
 
     # -- rows ---------------------------------------------------------------------------------
 

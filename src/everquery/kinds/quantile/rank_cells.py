@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, resized
+from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s, resized
 from everquery.core.jit import kernel, part
 
 NONE = -1
@@ -142,6 +142,37 @@ class CellTable(NamedTuple):
         grown = Lanes(resized(first, size, NONE), resized(members, size), resized(due, size))
         return self._replace(lanes=grown)
 
+    def is_wasteful(self, queries: int) -> bool:
+        """Tell whether there is no room for so many more queries, and most cells are empty."""
+        used = int(self.used[CELLS])
+        if used + queries <= self.cells.lane.size:
+            return False
+        return 2 * int(np.count_nonzero(self._needed())) <= used
+
+    def _needed(self) -> Bools:
+        """Tell which cells have queries, or a value for queries that are still to join."""
+        used = int(self.used[CELLS])
+        needed: Bools = (self.cells.members[:used] > 0) | ~np.isnan(self.cells.value[:used])
+        return needed
+
+    def without_empty(self) -> tuple[CellTable, Int64s]:
+        """Return the same without empty cells, and which of the cells have stayed, in order."""
+        kept = np.flatnonzero(self._needed())
+        number = np.full(int(self.used[CELLS]), NONE, np.int32)
+        number[kept] = np.arange(kept.size)
+        columns: tuple[Array, ...] = self.cells
+        cells = Cells(*(column[kept] for column in columns))
+        lanes = self.lanes._replace(first=self.lanes.first.copy())
+        relink(lanes.first, self.cells.after, number, cells.after)
+        members = self.members._replace(cell=self.members.cell.copy())
+        placed = np.flatnonzero(members.cell[: int(self.used[PLACES])] != NONE)
+        members.cell[placed] = number[members.cell[placed]]
+        table = np.full(1 << (2 * kept.size + 7).bit_length(), NONE, np.int32)
+        hash_again(cells, kept.size, table)
+        used = self.used.copy()
+        used[CELLS] = kept.size
+        return CellTable(lanes, cells, members, table, self.free, used), kept
+
     def with_room(self, queries: int) -> CellTable:
         """Return the same with room for so many more queries, each in a cell of its own."""
         found = self
@@ -213,6 +244,34 @@ def hash_again(cells: Cells, used: int, table: Int32s) -> None:
         while table[at] != NONE:
             at = (at + 1) & (table.size - 1)
         table[at] = cell
+
+
+@kernel
+def relink(first: Int32s, after: Int32s, number: Int32s, out: Int32s) -> None:
+    """Leave cells out of the lists of their lanes.
+
+    Parameters
+    ----------
+    first : int32, by lane, changed
+    after : int32, by cell
+    number : int32, by cell
+        The new number of each cell, `NONE` for one that is left out.
+    out : int32, by new number
+        The next cell of the lane.
+    """
+    for lane in range(first.size):
+        cell, last = first[lane], NONE
+        first[lane] = NONE
+        while cell != NONE:
+            new = number[cell]
+            if new != NONE:
+                if last == NONE:
+                    first[lane] = new
+                else:
+                    out[last] = new
+                out[new] = NONE
+                last = new
+            cell = after[cell]
 
 
 @part

@@ -150,22 +150,9 @@ class Quantile(Query):
         """
         if not isinstance(self.phi, tuple):
             return (self,)
-        return tuple(replace(self, id=self._id_of(phi), phi=phi) for phi in self.phi)
-
-    @classmethod
-    def composite_of(cls, part_id: str) -> str | None:
-        """Return the id of the composite that a query with this id may be a part of, or None.
-
-        Examples
-        --------
-        >>> Quantile.composite_of("latency[0.99]"), Quantile.composite_of("latency[p99]")
-        ('latency', None)
-        """
-        name, bracket, phi = part_id.rpartition("[")
-        try:
-            return name if bracket and f"{float(phi[:-1])!r}]" == phi else None
-        except ValueError:
-            return None
+        return tuple(
+            replace(self, id=self._id_of(phi), phi=phi, part_of=self.id) for phi in self.phi
+        )
 
     def misfit(self, stream: Stream) -> str | None:
         """Return why the query can't be on the stream, or None."""

@@ -12,6 +12,7 @@ from everquery.core.invariants import MOST, Column, Contents, check_count, is_wh
 from everquery.core.saved_names import as_texts, check_names
 from everquery.errors import InvalidQueryError
 from everquery.kinds import KINDS
+from everquery.queries.block import TEXTS
 from everquery.queries.labels import Labels
 from everquery.queries.spec import LONGEST_ID, bad_text
 from everquery.stream import Stream
@@ -28,16 +29,16 @@ def check_ids(contents: Contents) -> None:
 def check_texts(contents: Contents) -> None:
     """Raise if owners and labels can't be."""
     texts = as_texts(check_names(contents, "texts", "texts"), "texts")
-    schema = {
-        name: Column("int32", ("queries",), least=-1, below="texts") for name in ("owner", "labels")
-    }
+    schema = {name: Column("int32", ("queries",), least=-1, below="texts") for name in TEXTS}
     contents.check(schema)
     for place in np.unique(contents["labels"]).tolist():
         if place >= 0:
             _check_labels(texts[place].as_py())
-    owners = np.unique(contents["owner"])
-    if (np.diff(contents["texts.starts"])[owners[owners >= 0]] == 0).any():
-        refuse("an owner is empty")
+    lengths = np.diff(contents["texts.starts"])
+    for name in ("owner", "part_of"):
+        places = np.unique(contents[name])
+        if (lengths[places[places >= 0]] == 0).any():
+            refuse(f"{name} is empty")
 
 
 def _check_labels(text: str) -> None:

@@ -574,7 +574,7 @@ def test_queries_of_all_keys_that_are_gone_cost_nothing():
         if number:
             engine.deregister(f"q{number - 1}")
         engine.process(pa.table({"k": ["a", f"key{number % 7}"], "x": [1.0, 2.0]}))
-    [feed] = engine._shard.indexes["quantile"].feeds.values()
+    [feed] = engine._shard.contents.indexes["quantile"].feeds.values()
     assert len(feed._everywhere) < 10
     assert engine.answer("stays", key="a").n == 201
     assert engine.answer("q199", key="key3").n == engine.answer("stays", key="key3").n

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +11,13 @@ from everquery.errors import InvalidQueryError
 from everquery.index.flags import option_flags
 from everquery.kinds import KINDS, Kind
 from everquery.kinds.answer import Asked, AskedQuery
-from everquery.shard import Shard
+from everquery.shard.contents import Contents
+from everquery.shard.query_set import QuerySet
 
 
-def ask_query(shard: Shard, question: str, query_id: str, **said: Any) -> Any:  # noqa: ANN401 - as the kind answers
+def ask_query(
+    contents: Contents, queries: QuerySet, question: str, query_id: str, said: Mapping[str, Any]
+) -> Any:  # noqa: ANN401 - as the kind answers
     """Return what a live query is answered to a question of its kind.
 
     Raises
@@ -23,9 +27,9 @@ def ask_query(shard: Shard, question: str, query_id: str, **said: Any) -> Any:  
     InvalidQueryError
         If queries of its kind have no answer.
     """
-    shard.settle()
-    slot = int(shard.catalog.slots(pa.array([str(query_id)], pa.string()))[0])
-    kind = KINDS[shard.contents.kind_of(slot)]
+    queries.settle()
+    slot = int(queries.slots_of(pa.array([str(query_id)], pa.string()))[0])
+    kind = KINDS[contents.kind_of(slot)]
     if question not in kind.questions:
         able = [each for each in KINDS.values() if question in each.questions]
         others = " and ".join(each.name for each in able)
@@ -33,18 +37,17 @@ def ask_query(shard: Shard, question: str, query_id: str, **said: Any) -> Any:  
             f"query {query_id!r} is a {kind.name} query; only {others} queries"
             f" {able[0].questions[question].says}"
         )
-    flags = shard.catalog.flags[slot]
+    flags = contents.catalog.flags[slot]
     options = {name: bool(flags & flag) for name, flag in option_flags(kind.spec.options).items()}
     query = AskedQuery(query_id, slot, options)
-    return kind.questions[question].ask(_asked(shard, kind), query, **said)
+    return kind.questions[question].ask(_asked(contents, kind), query, **said)
 
 
-def ask_kind(shard: Shard, question: str, *said: Any, **named: Any) -> Any:  # noqa: ANN401 - as above
+def ask_kind(contents: Contents, question: str, said: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as above
     """Return the answer to a question that is about all queries of the kind that answers it."""
-    shard.settle()
     kind = next(each for each in KINDS.values() if question in each.questions)
-    return kind.questions[question].ask(_asked(shard, kind), *said, **named)
+    return kind.questions[question].ask(_asked(contents, kind), **said)
 
 
-def _asked(shard: Shard, kind: Kind) -> Asked:
-    return Asked(shard.stream, shard.indexes[kind.name], shard.keys.find)
+def _asked(contents: Contents, kind: Kind) -> Asked:
+    return Asked(contents.stream, contents.indexes[kind.name], contents.keys.find)
