@@ -70,8 +70,9 @@ def new_runner(request):
         spark = request.getfixturevalue("spark")
         from tests.spark.runner import SparkRunner
 
-        # Short, and gone at the end: every example has a folder with a registry and a checkpoint.
-        with TemporaryDirectory(prefix="everquery-runner-") as root:
+        # Short, and gone at the end: every example has a folder with a registry and a checkpoint. A
+        # task of a query that was stopped may still write to the last one.
+        with TemporaryDirectory(prefix="everquery-runner-", ignore_cleanup_errors=True) as root:
             yield partial(SparkRunner, spark=spark, root=root)
             SparkRunner.stop()
 
