@@ -42,7 +42,7 @@ def ids(rows):
         shard.apply(decode_change(row.operation, row.payload, STREAM))
     shard.queries.settle()
     live = [i for block, _ in shard.queries.blocks() for i in block.ids.to_pylist()]
-    return sorted(live), sorted(shard.paused_ids().to_pylist())
+    return sorted(live), sorted(shard.queries.paused_ids().to_pylist())
 
 
 @pytest.fixture

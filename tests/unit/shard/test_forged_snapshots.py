@@ -50,7 +50,7 @@ FORGED = [
     (0, put("queries.kinds", 0, 9), "'kinds' has 9"),
     (0, put("queries.states", 0, 0), "'states'"),
     (0, put("queries.states", 0, 1 | 64), "a state without name"),
-    (0, put("queries.owner", 0, 3), "'owner'"),
+    (0, put("queries.owner", 0, 99), "'owner'"),
     (0, put("queries.ids.starts", 1, 10**9), "'ids.starts'"),
     (0, put("queries.ids.data", 0, 0xFF), "no text in UTF-8"),
     (0, put("keys.names.data", 0, 0xFF), "no text in UTF-8"),

@@ -50,11 +50,11 @@ def run(kind, monkeypatch, *, compacting):
 @pytest.mark.parametrize("kind", ["border", "range"])
 def test_compaction_changes_no_notice_and_bounds_memory(kind, monkeypatch):
     compacted, engine = run(kind, monkeypatch, compacting=True)
-    assert len(engine._shard.catalog) < 250
+    assert len(engine._shard.contents.catalog) < 250
     assert engine.stats()["queries"][kind] == 50 + (kind == "border")
     assert engine.stats()["paused"] == 1
     plain, other = run(kind, monkeypatch, compacting=False)
-    assert len(other._shard.catalog) > 1_500
+    assert len(other._shard.contents.catalog) > 1_500
     assert compacted == plain
     assert len(plain) > 1_000
     assert engine.queries().equals(other.queries())
@@ -68,7 +68,7 @@ def test_announcements_survive_a_compaction():
     engine.deregister(wave(0, 100)["id"])
     engine.register(eq.Border("late", {"x": (1, 3)}))
     notices = engine.process(pa.table({"k": ["a"], "x": [2.5]}))
-    assert len(engine._shard.catalog) == 2
+    assert len(engine._shard.contents.catalog) == 2
     assert notices.select(["query_id", "event", "reason"]).to_pylist() == [
         {"query_id": "late", "event": "enter", "reason": "registered"}
     ]

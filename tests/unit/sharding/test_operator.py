@@ -282,7 +282,7 @@ def test_a_merge_that_fails_stops_nothing_and_is_warned_of_14(monkeypatch, caplo
     assert "a merge of range queries failed" in caplog.text
     assert "in broken" in caplog.text  # the traceback
     here = durable.DurableShard.open(shard.job, 0, shard.cells)
-    assert len(list(here.shard.indexes["range"].layers)) <= 2
+    assert len(list(here.shard.contents.indexes["range"].layers)) <= 2
 
 
 def test_a_key_of_another_type_is_refused():
