@@ -21,7 +21,7 @@ from everquery.core.arrays import Floats, Int32s, Int64s
 from everquery.core.jit import kernel, part
 from everquery.kinds.quantile.gk_merge import band_of, capacity
 
-NONE = -1
+NOWHERE = -1
 FIRST, LAST, SIZE, FREE, SEEN = range(5)  # places in `Summary.state`
 FIRED, EVALUATED, ANSWERED, REFORMED = range(4)  # places in counts
 COUNTS = 4
@@ -56,17 +56,17 @@ def new_summary(room: int = ROOM) -> Summary:
     """Return a summary of nothing."""
     slots = np.arange(room, dtype=np.int32)
     after = slots + np.int32(1)
-    after[-1] = NONE
+    after[-1] = NOWHERE
     return Summary(
         value=np.zeros(room),
         minus=np.zeros(room, np.int64),
         plus=np.zeros(room, np.int64),
-        before=np.full(room, NONE, np.int32),
+        before=np.full(room, NOWHERE, np.int32),
         after=after,
         heir=slots,
         hanging=np.zeros(room, np.int64),
         band=np.zeros(room, np.int64),
-        state=np.array([NONE, NONE, 0, 0, 0]),
+        state=np.array([NOWHERE, NOWHERE, 0, 0, 0]),
     )
 
 
@@ -80,26 +80,26 @@ def insert_value(summary: Summary, value: float) -> None:
     """Put a value before the first that is not less, and move the ranks of all from there on."""
     state, before, after = summary.state, summary.before, summary.after
     new = state[FREE]
-    if new == NONE:
+    if new == NOWHERE:
         raise MemoryError
     state[FREE] = after[new]
-    above = NONE
+    above = NOWHERE
     at = state[LAST]
-    while at != NONE and summary.value[at] >= value:
+    while at != NOWHERE and summary.value[at] >= value:
         summary.minus[at] += 1
         summary.plus[at] += 1
         above = at
         at = before[at]
     summary.value[new] = value
-    summary.minus[new] = summary.minus[at] + 1 if at != NONE else 1
-    summary.plus[new] = summary.plus[above] - 1 if above != NONE else state[SEEN] + 1
+    summary.minus[new] = summary.minus[at] + 1 if at != NOWHERE else 1
+    summary.plus[new] = summary.plus[above] - 1 if above != NOWHERE else state[SEEN] + 1
     before[new] = at
     after[new] = above
-    if at != NONE:
+    if at != NOWHERE:
         after[at] = new
     else:
         state[FIRST] = new
-    if above != NONE:
+    if above != NOWHERE:
         before[above] = new
     else:
         state[LAST] = new
@@ -155,15 +155,15 @@ def merge_tuples(summary: Summary, cap: int) -> None:
     """Merge tuples of no higher band into the next above, as far as the capacity allows."""
     before, band, minus, plus = summary.before, summary.band, summary.minus, summary.plus
     at = summary.state[LAST]
-    while at != NONE:
+    while at != NOWHERE:
         band[at] = band_of(plus[at] - minus[at], cap)
         at = before[at]
     kept = summary.state[LAST]
     at = before[kept]
-    while at != NONE:
+    while at != NOWHERE:
         below = before[at]
-        if below != NONE and band[at] <= band[kept]:
-            while before[below] != NONE and band[below] < band[at]:
+        if below != NOWHERE and band[at] <= band[kept]:
+            while before[below] != NOWHERE and band[below] < band[at]:
                 below = before[below]
             if plus[kept] - minus[below] <= cap:
                 gone = before[kept]
@@ -215,7 +215,7 @@ def best_tuple(
     rising = alpha < beta
     while longest < math.inf:
         at = summary.after[at] if rising else summary.before[at]
-        if at == NONE:
+        if at == NOWHERE:
             break
         alpha, beta = lasting(summary, at, low, high, epsilon)
         if min(alpha, beta) > longest:
@@ -246,7 +246,7 @@ def evaluate_all(
     at = summary.state[FIRST]
     least = math.inf
     cluster = first
-    while cluster != NONE:
+    while cluster != NOWHERE:
         at, longest = best_tuple(summary, low[cluster], high[cluster], epsilon, at)
         note_answer(summary, at, cluster, answer, counts)
         least = min(least, longest)
@@ -274,9 +274,9 @@ def run_eager(
         for query in range(low.size):
             least, most = (low[query] - epsilon) * n, (high[query] + epsilon) * n
             at = summary.state[FIRST]
-            while at != NONE and (summary.minus[at] < least or summary.plus[at] > most):
+            while at != NOWHERE and (summary.minus[at] < least or summary.plus[at] > most):
                 at = summary.after[at]
-            if at == NONE:
+            if at == NOWHERE:
                 last = summary.state[LAST]
                 at, _ = best_tuple(summary, low[query], high[query], epsilon, last)
             note_answer(summary, at, query, answer, counts)

@@ -17,7 +17,7 @@ from benchmarks.quantile_paper import (
     COUNTS,
     EVALUATED,
     FIRED,
-    NONE,
+    NOWHERE,
     SEEN,
     Summary,
     copy_of,
@@ -144,7 +144,7 @@ class Sampled:
 def chain(n: int) -> Int32s:
     """Return the clusters after each, in order."""
     after = np.arange(1, n + 1, dtype=np.int32)
-    after[-1:] = NONE
+    after[-1:] = NOWHERE
     return after
 
 
@@ -325,7 +325,7 @@ class Changing:
 
     def __post_init__(self) -> None:
         self.tree = with_room(Clusters(epsilon=self.queries.epsilon).tree, NUMBERS)
-        self.label = np.full(len(self.queries), NONE, np.int32)
+        self.label = np.full(len(self.queries), NOWHERE, np.int32)
         self.begin = 0
 
     def play(self, values: Floats, size: int) -> tuple[Played, Sampled]:

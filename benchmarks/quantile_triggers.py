@@ -16,7 +16,7 @@ from benchmarks.quantile_paper import (
     COUNTS,
     FIRED,
     FIRST,
-    NONE,
+    NOWHERE,
     REFORMED,
     SEEN,
     Summary,
@@ -39,7 +39,7 @@ class Triggers(NamedTuple):
     more : how much more than its parent an entry waits; of the root, how many elements it waits
     who, age : the cluster of each entry, and the cluster's age when it was made
     size : shape (1,), entries
-    slot : the tuple that the cluster's trigger hangs on, or one merged into it; `NONE` without
+    slot : the tuple that the cluster's trigger hangs on, or one merged into it; `NOWHERE` without
     present : the age of each cluster; entries of another age are void
     answer : a value
     counts : see `FIRED` and the words after it
@@ -59,7 +59,7 @@ def new_triggers(clusters: int, room: int) -> Triggers:
     """Return triggers of clusters still to come, `room` entries at most."""
     return Triggers(
         np.zeros(room), np.zeros(room, np.int32), np.zeros(room, np.int32), np.zeros(1, np.int64),
-        np.full(clusters, NONE, np.int32), np.zeros(clusters, np.int32),
+        np.full(clusters, NOWHERE, np.int32), np.zeros(clusters, np.int32),
         np.full(clusters, np.nan), np.zeros(COUNTS, np.int64),
     )  # fmt: skip
 
@@ -161,10 +161,10 @@ def evaluate(
 ) -> float:
     """Find the best tuple from the one that the cluster hangs on; return how long it surely is."""
     old = triggers.slot[cluster]
-    at = summary.state[FIRST] if old == NONE else find_tuple(summary, old)
+    at = summary.state[FIRST] if old == NOWHERE else find_tuple(summary, old)
     best, longest = best_tuple(summary, low, high, epsilon, at)
     summary.hanging[best] += 1
-    if old != NONE:
+    if old != NOWHERE:
         let_go(summary, triggers.slot[cluster])
     triggers.slot[cluster] = best
     note_answer(summary, best, cluster, triggers.answer, triggers.counts)
@@ -218,10 +218,10 @@ def change_query(
     """Let a query come or go: Algorithm 2."""
     if is_drop:
         take_query(tree, label[query])
-        label[query] = NONE
+        label[query] = NOWHERE
     else:
         label[query] = place_query(tree, low[query], high[query])
-        if label[query] == NONE:
+        if label[query] == NOWHERE:
             raise MemoryError
 
 
@@ -236,9 +236,9 @@ def hang_changed(summary: Summary, epsilon: float, tree: ClusterTree, triggers: 
             low, high = tree.low[cluster], tree.high[cluster]
             wait = evaluate(summary, epsilon, low, high, cluster, triggers)
             push(triggers, wait, cluster, triggers.present[cluster])
-        elif triggers.slot[cluster] != NONE:
+        elif triggers.slot[cluster] != NOWHERE:
             let_go(summary, triggers.slot[cluster])
-            triggers.slot[cluster] = NONE
+            triggers.slot[cluster] = NOWHERE
         triggers.counts[REFORMED] += 1
     tree.state[CHANGED] = 0
 
@@ -269,9 +269,9 @@ def run_changing(
 
 @part
 def lowest_cluster(tree: ClusterTree) -> int:
-    """Return the cluster with the lowest intersection, or `NONE`."""
+    """Return the cluster with the lowest intersection, or `NOWHERE`."""
     node = tree.child[0]
-    while node != NONE and tree.child[2 * node + 1] != NONE:
+    while node != NOWHERE and tree.child[2 * node + 1] != NOWHERE:
         node = tree.child[2 * node + 1]
     return int(node)
 

@@ -17,7 +17,7 @@ from everquery.queries.changes import Deregister, Pause, Register, RegisterBlock
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
 from everquery.sharding.job import Job
-from everquery.sharding.journal import MemoryCells
+from everquery.sharding.journal import MemoryStore
 from everquery.sharding.live import LIVE
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import Packer
@@ -33,7 +33,7 @@ class ShardedRunner:
         self.stream = stream
         self.shards = 1 if stream.key is None else shards
         self.wide = 0 if stream.key is None else 2
-        self.cells = [MemoryCells() for _ in range(self.shards + self.wide)]
+        self.store = [MemoryStore() for _ in range(self.shards + self.wide)]
         self.registrar = eq.Engine(stream)
         self.position = 0
         self.waiting: list[LogRow] = []
@@ -74,7 +74,7 @@ class ShardedRunner:
             self.position += count
 
     def process(self, batch: pa.Table) -> pa.Table:
-        packed: dict[int, list] = {shard: [] for shard in range(len(self.cells))}
+        packed: dict[int, list] = {shard: [] for shard in range(len(self.store))}
         # Two partitions, each read in several batches and packed into several blobs; the rows come
         # in any order, but know their places in two sources.
         n = batch.num_rows
@@ -92,7 +92,7 @@ class ShardedRunner:
                 packed[shard].insert(0, ((partition, number), blob))  # in no order
         if batch.num_rows and not pa.types.is_null(decode(batch, self.stream).time_type):
             self.time_type = decode(batch, self.stream).time_type
-        log: dict[int, list[LogRow]] = {shard: [] for shard in range(len(self.cells))}
+        log: dict[int, list[LogRow]] = {shard: [] for shard in range(len(self.store))}
         for row in self.waiting:
             for shard, part in route(row, self.stream, Shards(self.shards, self.wide)):
                 log[shard].insert(0, part)
@@ -102,7 +102,7 @@ class ShardedRunner:
     def _run(self, packed, log) -> pa.Table:
         told = []
         job = Job(self.stream, self.shards, self.time_type, wide=self.wide)
-        for shard in range(len(self.cells)):
+        for shard in range(len(self.store)):
             self.batches += 1
             # Workers have live arrays of their own; which one gets a shard changes all the time,
             # and now and then a worker dies or an attempt fails after its work is done.
@@ -111,8 +111,8 @@ class ShardedRunner:
             LIVE.update(worker)
             given = Input(log[shard], packed[shard])
             if self.batches % 5 == 0:
-                run_batch(job, shard, given, copy.copy(self.cells[shard]))
-            output = run_batch(job, shard, given, self.cells[shard])
+                run_batch(job, shard, given, copy.copy(self.store[shard]))
+            output = run_batch(job, shard, given, self.store[shard])
             worker.clear()
             if self.batches % 11:
                 worker.update(LIVE)

@@ -126,7 +126,7 @@ def latest_notices(notices: pa.Table) -> Panel:
         table.add_column(name, justify="right" if name == "price" else "left", no_wrap=True)
     last = notices.take(_latest_rows(notices)) if notices.num_rows else notices
     for notice in reversed(last.to_pylist()):
-        table.add_row(*_cells(notice))
+        table.add_row(*_row_of(notice))
     for _ in range(LATEST - last.num_rows):
         table.add_row("")
     return Panel(table, title="latest notices", title_align="left", border_style="blue")
@@ -139,7 +139,7 @@ def _latest_rows(notices: pa.Table) -> list[int]:
     return sorted([*fires, *others[len(fires) - LATEST :]])
 
 
-def _cells(notice: dict[str, Any]) -> tuple[Text | str, ...]:
+def _row_of(notice: dict[str, Any]) -> tuple[Text | str, ...]:
     event = Text(notice["event"], event_colours().get(notice["event"], ""))
     if notice["reason"] is not None:
         event.append(f" ({notice['reason']})", "dim")

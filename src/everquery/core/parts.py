@@ -90,11 +90,11 @@ class Part(ABC):
     def changes(self) -> Saved | None:
         """Return what has changed since the last commit, or all if that is less; None if nothing.
 
-        Whoever asks has called `follow` before. What is returned counts as committed.
+        Whoever asks has called `mark_committed` before. What is returned counts as committed.
         """
         return self.whole()
 
-    def follow(self) -> None:  # noqa: B027 - most parts need not
+    def mark_committed(self) -> None:  # noqa: B027 - most parts need not
         """Take what is there as committed, and note from now on what changes."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.fields import EventsField, FlagField
-from everquery.queries.numbers import NONE, NumberField
+from everquery.queries.numbers import NO_NUMBER, NumberField
 from everquery.queries.spans import SpanColumn
 from everquery.queries.sql.literals import print_span
 from everquery.shard import Shard
@@ -86,7 +86,7 @@ def _further(block: QueryBlock, name: str, kind: pa.DataType) -> pa.Array:
         return pa.array(block.options[name])
     if name in block.numbers:
         numbers = block.numbers[name]
-        return pa.array(numbers, mask=numbers == NONE)
+        return pa.array(numbers, mask=numbers == NO_NUMBER)
     return _spans(block, name) if name in block.spans else pa.nulls(len(block), kind)
 
 

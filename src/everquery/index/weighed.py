@@ -31,14 +31,14 @@ class Lefts(NamedTuple):
     total : int64, a row
         Where it starts, and with `repeats` starts again.
     repeats : uint8, a row
-    settled : uint8, a lane
+    added_up : uint8, a lane
         0 while weight has been added up that the lane's rows have not been told of.
     """
 
     left: Int64s
     total: Int64s
     repeats: Bytes
-    settled: Bytes
+    added_up: Bytes
 
     @classmethod
     def none(cls, rows: int, lanes: int) -> Lefts:

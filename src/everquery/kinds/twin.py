@@ -43,7 +43,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Happened:
     """What a query tells of an event.
 
     Attributes
@@ -85,7 +85,7 @@ class Twin:
     def take_in(self, seen: Seen) -> None:
         """Take note of an event, before any query is asked about it."""
 
-    def answer(self, query: Any, seen: Seen) -> Iterator[Told]:  # noqa: ANN401 - the kind's own spec
+    def answer(self, query: Any, seen: Seen) -> Iterator[Happened]:  # noqa: ANN401 - the kind's own spec
         """Yield what an event means for a query that lives and is not paused."""
         yield from ()
 

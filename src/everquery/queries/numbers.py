@@ -20,7 +20,7 @@ Number = int | float
 NumberColumn = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Note = Callable[[Bools, str], None]
 
-NONE = 0  # in a column, where a query has no such number; no limits allow it
+NO_NUMBER = 0  # in a column, where a query has no such number; no limits allow it
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class NumberField(Field):
 
     def column_of(self, values: list[Any]) -> NumberColumn:
         """Return what specs have in this field as a column."""
-        return np.array([NONE if value is None else value for value in values], self.dtype)
+        return np.array([NO_NUMBER if value is None else value for value in values], self.dtype)
 
     def read_column(self, column: pa.Array, note: Note) -> NumberColumn:
         """Return a numeric column of a table of queries.
@@ -129,13 +129,13 @@ class NumberField(Field):
             broken = limit.breaks(given) & ~null
             note(broken, f"{self.name} {limit.reason}")
             fits = fits & ~broken
-        return np.where(fits, given, NONE).astype(self.dtype)
+        return np.where(fits, given, NO_NUMBER).astype(self.dtype)
 
     def _integers(self, column: pa.Array, null: Bools, note: Note) -> tuple[Any, Bools]:
         """Return integers, or floats without a fraction, and which are."""
         if pa.types.is_integer(column.type):
-            return np.asarray(column.fill_null(pa.scalar(NONE, column.type))), ~null
-        given = np.asarray(column.cast(pa.float64()).fill_null(float(NONE)))
+            return np.asarray(column.fill_null(pa.scalar(NO_NUMBER, column.type))), ~null
+        given = np.asarray(column.cast(pa.float64()).fill_null(float(NO_NUMBER)))
         whole = given == np.floor(given)
         note(~whole, f"{self.name} must be a whole number")
         return given, whole & ~null

@@ -14,7 +14,7 @@ from everquery.core.columns import exact_floats, is_numeric
 from everquery.errors import InvalidTableError
 from everquery.queries.block import QueryBlock
 from everquery.queries.labels import bad_labels
-from everquery.queries.numbers import NONE, NumberColumn, NumberField
+from everquery.queries.numbers import NO_NUMBER, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, Query
 from everquery.queries.table_columns import fail, no_errors, read_columns
@@ -265,7 +265,7 @@ def _numbers(
 ) -> NumberColumn:
     column = columns.get(number.name)
     if column is None:
-        return np.full(len(columns["id"]), NONE, number.dtype)
+        return np.full(len(columns["id"]), NO_NUMBER, number.dtype)
     if not is_numeric(column.type):
         wanted = "integers" if number.whole else "numbers"
         raise fail(f"column {number.name!r} has type {column.type}; it must be {wanted}")

@@ -19,7 +19,7 @@ from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.known import spec_of
 from everquery.queries.labels import bad_labels
-from everquery.queries.numbers import NONE
+from everquery.queries.numbers import NO_NUMBER
 from everquery.queries.spans import FRACTION, NANOSECONDS, NO_SPAN, SpanColumn
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY
 from everquery.stream import LONGEST_SPAN, Stream
@@ -59,7 +59,7 @@ def _problems(
         yield limited, f"a {block.kind} query has a range"
     for number in spec.numbers:
         values = block.numbers[number.name]
-        given = values != NONE if not number.required else np.ones(len(block), np.bool_)
+        given = values != NO_NUMBER if not number.required else np.ones(len(block), np.bool_)
         yield np.isnan(values), f"{number.name} is NaN"
         for limit in number.limits:
             yield limit.breaks(values) & given, f"{number.name} {limit.reason}"

@@ -79,7 +79,7 @@ class Scan:
         None if its definition is damaged; nothing else is looked at then.
     head, base : int
         As they should be.
-    span_damaged : bool
+    ends_damaged : bool
         Whether they are not so.
     whole : positions and counts of the rows of the log that are whole
     bad : what is in the place of the position of those that are not
@@ -92,7 +92,7 @@ class Scan:
     stream: Stream | None
     head: int = 0
     base: int = 0
-    span_damaged: bool = False
+    ends_damaged: bool = False
     whole: list[tuple[int, int]] = field(default_factory=list)
     bad: list[Any] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
@@ -140,7 +140,7 @@ class _Scanner:
             self._change(first)
         scan.base = self._base_position(head, base)
         scan.compacted = self._base(scan.base, _BASE, "base")
-        self._span(head, base)
+        self._ends(head, base)
         for (position,) in self._connection.execute(_KEPT, self._at).all():
             scan.kept.append(self._base(position, _KEPT_BASE, "kept base"))
         self._others()
@@ -210,7 +210,7 @@ class _Scanner:
             found.damaged = True
         return found
 
-    def _span(self, head: object, base: object) -> None:
+    def _ends(self, head: object, base: object) -> None:
         """Find what is missing between the beginning of the log and its head."""
         scan = self._scan
         starts = [first for first, _ in scan.whole] + [each for each in scan.bad if is_whole(each)]
@@ -231,7 +231,7 @@ class _Scanner:
             scan.note(scan.head, "head", f"the stream's head is {head!r}, and its log ends here")
         if scan.base != base:
             scan.note(scan.base, "base", f"the stream's base is {base!r}, and should be here")
-        scan.span_damaged = (scan.head, scan.base) != (head, base)
+        scan.ends_damaged = (scan.head, scan.base) != (head, base)
 
     def _others(self) -> None:
         """Look at readers and quotas."""

@@ -175,14 +175,14 @@ class LogReader:
 
     def _look(self, connection: Connection) -> tuple[int, int]:
         """Return a stream's head and base."""
-        return span_of(connection, self._stream)
+        return head_and_base(connection, self._stream)
 
     def _entry(self, reader: str, position: int, base: int) -> dict[str, object]:
         entry: dict[str, object] = {"stream": self._stream, "reader": reader}
         return {**entry, "position": position, "base": base, "seen": time.time()}
 
 
-def span_of(connection: Connection, stream: str) -> tuple[int, int]:
+def head_and_base(connection: Connection, stream: str) -> tuple[int, int]:
     """Return the head and the base of a stream's log."""
     found = connection.execute(_STREAM, {"stream": stream}).one_or_none()
     if found is None:

@@ -58,7 +58,7 @@ class Entry:
 
 def read(connection: Connection, stream: Stream, start: int) -> Iterator[Entry | Base]:
     """Yield the changes from a position on, and first the base if they are gone."""
-    head, base = readers.span_of(connection, stream.name)
+    head, base = readers.head_and_base(connection, stream.name)
     if start < base and not (start and readers.reaches(connection, stream.name, start)):
         yield _read_base(connection, stream, base)
         start = base

@@ -243,7 +243,7 @@ def _merged(
     parts: list[_Part], diverted: list[Bools], out: Diverted, ranks: Ranks, outcomes: OutcomeTable
 ) -> Notices:
     """Return the notices that went straight and those that were diverted, in one order."""
-    events, slots, codes, keys, figures = [], [], [], [], []
+    events, slots, codes, packed, figures = [], [], [], [], []
     for part, gone in zip(parts, diverted, strict=True):
         kept = np.flatnonzero(~gone)
         told = part.notices
@@ -251,7 +251,7 @@ def _merged(
         slots.append(told.slot[kept])
         codes.append(told.code[kept])
         figures.append(({name: each[kept] for name, each in told.figures.items()}, kept.size))
-        keys.append(pack_ranks(part.rank[kept], told.slot[kept]))
+        packed.append(pack_ranks(part.rank[kept], told.slot[kept]))
     straight = sum(slot.size for slot in slots)
     order = np.lexsort((out.slot, ranks.moment, ranks.rank))
     none = np.zeros(order.size, np.int64)
@@ -263,8 +263,8 @@ def _merged(
     figures.append((_of_bits(np.ascontiguousarray(out.figures[:, order]), outcomes), order.size))
     rank = ranks.rank[order]
     # Deadlines of one rank are in order already; others go among the rest by their slots.
-    keys.append(pack_ranks(rank, np.where(rank & 1, out.slot[order], 0)))
-    merged = np.argsort(np.concatenate(keys), kind="stable")
+    packed.append(pack_ranks(rank, np.where(rank & 1, out.slot[order], 0)))
+    merged = np.argsort(np.concatenate(packed), kind="stable")
     held = np.concatenate([np.zeros(straight, np.int64), ranks.held[order]])
     salt = np.concatenate([np.zeros(straight, np.uint64), _salt(out, ranks)[order]])
     return Notices(

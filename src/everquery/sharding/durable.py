@@ -1,4 +1,4 @@
-"""A shard that outlives its process: live arrays in a worker, everything they follow from in cells.
+"""A shard that outlives its process: live arrays in a worker, all they follow from in a store.
 
 A worker may keep a shard's live arrays from batch to batch only with a token, the pair of a version
 and a nonce, that is also in the state. Every attempt at a batch draws a nonce of its own, and the
@@ -31,7 +31,7 @@ from everquery.sharding.carried import Carried
 from everquery.sharding.head import Head, Token, of_checkpoint
 from everquery.sharding.host_files import host_folder, read, write
 from everquery.sharding.job import Job
-from everquery.sharding.journal import Cells, Contents, Journal
+from everquery.sharding.journal import Contents, Journal, Store
 from everquery.sharding.logged_queries import LoggedQueries, LogPart
 
 TOKENS = 64  # versions back from which a worker can catch up
@@ -51,10 +51,10 @@ class DurableShard:
         How far the registry's log has been followed.
     found : str
         Where the live arrays came from: ``new``, ``kept``, ``caught up``, ``mapped`` from a file
-        of this host, or ``rebuilt`` from the cells alone.
+        of this host, or ``rebuilt`` from the store alone.
     """
 
-    def __init__(self, job: Job, number: int, cells: Cells) -> None:
+    def __init__(self, job: Job, number: int, store: Store) -> None:
         self._job = job
         self.number = number
         self.position = 0
@@ -62,7 +62,7 @@ class DurableShard:
         self.nonce = ""
         self.version = -1
         self.lineage = uuid4().hex
-        self._cells = cells
+        self._store = store
         self._tokens: list[Token] = []
         self._file: Token | None = None
         self._numbered = self._unshared = 0  # queries: when last looked, and new since the file
@@ -92,29 +92,29 @@ class DurableShard:
         ]
         self._parts.append(carried)
         for part in self._parts:
-            part.follow()
+            part.mark_committed()
 
     def _open_journals(self, contents: dict[str, Contents]) -> dict[str, Journal]:
         return {
-            part.name: Journal(part.name, self._cells, contents.get(part.name) or Contents())
+            part.name: Journal(part.name, self._store, contents.get(part.name) or Contents())
             for part in self._parts
         }
 
     @classmethod
-    def open(cls, job: Job, number: int, cells: Cells) -> DurableShard:
-        """Return a shard as its cells say it is, by the shortest way.
+    def open(cls, job: Job, number: int, store: Store) -> DurableShard:
+        """Return a shard as its store says it is, by the shortest way.
 
         It is this call's alone until it is committed: a batch that fails leaves nothing behind.
 
         Raises
         ------
         SnapshotError
-            If the cells are damaged, of another stream, another number of shards, or a newer
+            If the store is damaged, of another stream, another number of shards, or a newer
             everquery.
         """
-        head = Head.read(job, number, cells)
+        head = Head.read(job, number, store)
         if head is None:
-            return cls(job, number, cells)
+            return cls(job, number, store)
         base = head.journals[_QUERIES].base if _QUERIES in head.journals else -1
         here = live.take(head.lineage, number)
         if here is not None and here._token != head.tokens[-1]:
@@ -124,12 +124,12 @@ class DurableShard:
         elif here is not None:
             here.found = "kept"
         if here is None:
-            here = cls(job, number, cells)
+            here = cls(job, number, store)
             here.found = "rebuilt"
         file = None if here.found == "kept" else head.file
         if file is not None and file[0] > here.version and file[0] >= base:
             here.found = "mapped" if here._map(head.lineage, file) else here.found
-        here._follow(job, head, cells)
+        here._catch_up(job, head, store)
         return here
 
     @property
@@ -149,11 +149,11 @@ class DurableShard:
         """Apply a part of the log that is decoded already."""
         self._queries.apply(change)
 
-    # -- from the cells -----------------------------------------------------------------------
+    # -- from the store -----------------------------------------------------------------------
 
-    def _follow(self, job: Job, head: Head, cells: Cells) -> None:
-        """Take over all that the cells hold beyond this version."""
-        self._job, self._cells = job, cells
+    def _catch_up(self, job: Job, head: Head, store: Store) -> None:
+        """Take over all that the store holds beyond this version."""
+        self._job, self._store = job, store
         self.shard.set_time_type(job.time_type)
         with of_checkpoint():
             unknown = head.journals.keys() - {part.name for part in self._parts}
@@ -181,7 +181,7 @@ class DurableShard:
             self._load(self._parts[place], entry)
         self.shard.go_on_from_elsewhere()
         for part in self._parts:
-            part.follow()
+            part.mark_committed()
 
     def _load(self, part: Part, entry: bytes) -> None:
         header, parts = unpack_parts(entry, self._parts)
@@ -197,7 +197,7 @@ class DurableShard:
     def _sizes(self) -> tuple[int, int]:
         return self.shard.queries.living, self.shard.known_keys
 
-    # -- into the cells -----------------------------------------------------------------------
+    # -- into the store -----------------------------------------------------------------------
 
     def commit(self, log: Sequence[LogPart]) -> None:
         """Write what a batch changed, and keep the live arrays for the next.
@@ -222,7 +222,7 @@ class DurableShard:
         self._tokens = [*self._tokens, self._token][-TOKENS:]
         journals = {name: journal.contents for name, journal in self._journals.items()}
         head = Head(self.lineage, self.position, self._tokens, self._file, journals)
-        head.write(self._job, self.number, self._cells)  # the last thing written
+        head.write(self._job, self.number, self._store)  # the last thing written
         live.keep(self)
 
     def _is_full(self, part: Part) -> bool:
@@ -256,7 +256,7 @@ class DurableShard:
         found = self.shard, self.carried
         try:
             write(folder, self._file_name(self.lineage), self._token, found, [self._job.stream])
-        except OSError:  # a full disk, say; the cells have everything
+        except OSError:  # a full disk, say; the store has everything
             return
         if self._map(self.lineage, self._token):
             self._file, self._unshared = self._token, 0

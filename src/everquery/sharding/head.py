@@ -15,11 +15,11 @@ from everquery.core.framing import DamagedError, NewerError, pack, unpack
 from everquery.core.invariants import check_count, of_type, refuse, short
 from everquery.errors import SnapshotError
 from everquery.sharding.job import Job
-from everquery.sharding.journal import Cells, Contents
+from everquery.sharding.journal import Contents, Store
 from everquery.state.stream_header import differences, stream_header
 
 VERSION = 1
-CELL = "head"
+NAME = "head"
 
 Token = tuple[int, str]
 """A version, and the nonce of the attempt that wrote it."""
@@ -50,10 +50,10 @@ class Head:
     file: Token | None
     journals: dict[str, Contents]
 
-    def write(self, job: Job, number: int, cells: Cells) -> None:
+    def write(self, job: Job, number: int, store: Store) -> None:
         """Write the head of a shard."""
         header = {
-            "holds": CELL,
+            "holds": NAME,
             "head": VERSION,
             "stream": stream_header(job.stream),
             "shards": job.shards,
@@ -67,10 +67,10 @@ class Head:
             "file": self.file,
             "journals": {name: each.as_json() for name, each in self.journals.items()},
         }
-        cells.put(CELL, pack(header, {}))
+        store.put(NAME, pack(header, {}))
 
     @classmethod
-    def read(cls, job: Job, number: int, cells: Cells) -> Head | None:
+    def read(cls, job: Job, number: int, store: Store) -> Head | None:
         """Return the head of a shard; None if it has no state yet.
 
         Raises
@@ -78,7 +78,7 @@ class Head:
         SnapshotError
             If the state is damaged, or of another job.
         """
-        content = cells.get(CELL)
+        content = store.get(NAME)
         if content is None:
             return None
         with of_checkpoint():
@@ -97,7 +97,7 @@ class Head:
 def _read(content: bytes) -> dict[str, Any]:
     header, _, _ = unpack(content)
     version = header.get("head")
-    if header.get("holds") != CELL or type(version) is not int:
+    if header.get("holds") != NAME or type(version) is not int:
         refuse("its head is something else")
     if version > VERSION:
         raise NewerError(f"has version {version}, and this everquery reads up to {VERSION}")
@@ -123,9 +123,9 @@ def check_token(value: object) -> Token:
     return value[0], check_nonce(value[1])
 
 
-def check_cells(job: Job, number: int, cells: Cells) -> None:
-    """Raise if a shard's cells are of another stream or another number of shards."""
-    Head.read(job, number, cells)
+def check_store(job: Job, number: int, store: Store) -> None:
+    """Raise if a shard's store is of another stream or another number of shards."""
+    Head.read(job, number, store)
 
 
 @contextmanager

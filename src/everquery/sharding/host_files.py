@@ -3,7 +3,7 @@
 A file holds a shard as it was at one version, named by its token, and is never changed. Whoever has
 to build the shard maps the file instead: milliseconds, not seconds, and pages that are not written
 to are shared. They are mapped copy-on-write: what changes (flags, last values) becomes the
-worker's own, page by page. A file is only ever a short cut; the cells have everything, so it may
+worker's own, page by page. A file is only ever a short cut; the store has everything, so it may
 be lost at any time, and one that does not fit is as if it were not there.
 """
 

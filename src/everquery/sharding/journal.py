@@ -1,4 +1,4 @@
-"""State as a base and what came after it, in cells of bytes that a runtime keeps.
+"""State as a base and what came after it, in a store of bytes that a runtime keeps.
 
 A runtime's state store takes small values fast and large ones slowly, so values are cut into
 pieces, and a batch writes only what it changed. Everything here is in the runtime's own store:
@@ -19,7 +19,7 @@ PIECE = 1 << 20  # bytes; a state store takes ten times as long for eight times 
 LARGE = 1 << 16
 
 
-class Cells(Protocol):
+class Store(Protocol):
     """Named values that last: what the state store of a runtime is to a shard."""
 
     def get(self, name: str) -> bytes | None:
@@ -32,8 +32,8 @@ class Cells(Protocol):
         """Remove a value that is there."""
 
 
-class MemoryCells(dict[str, bytes]):
-    """Cells in this process's memory."""
+class MemoryStore(dict[str, bytes]):
+    """Store in this process's memory."""
 
     def put(self, name: str, value: bytes) -> None:
         """Set a value."""
@@ -94,13 +94,13 @@ class Contents:
 class Journal:
     """One part of a shard's state: a base, and an entry for each version that changed it.
 
-    Cells that are free are written again, not removed: removing takes longer than writing. Only
+    Store that are free are written again, not removed: removing takes longer than writing. Only
     large ones are worth it.
     """
 
-    def __init__(self, name: str, cells: Cells, contents: Contents) -> None:
+    def __init__(self, name: str, store: Store, contents: Contents) -> None:
         self._name = name
-        self.cells = cells
+        self.store = store
         self.contents = contents
 
     def append(self, version: int, entry: bytes) -> None:
@@ -134,13 +134,13 @@ class Journal:
     def _write(self, name: str, value: bytes, before: int) -> None:
         """Write a value over one that took `before` bytes."""
         for piece in range(_pieces(len(value))):
-            self.cells.put(f"{name}.{piece}", value[piece * PIECE : (piece + 1) * PIECE])
+            self.store.put(f"{name}.{piece}", value[piece * PIECE : (piece + 1) * PIECE])
         self._remove(name, max(1, len(value)), before)  # an empty value has a piece too
 
     def _read(self, name: str, size: int) -> bytes:
         pieces = []
         for piece in range(_pieces(size)):
-            value = self.cells.get(f"{name}.{piece}")
+            value = self.store.get(f"{name}.{piece}")
             if value is None:
                 raise DamagedError(f"it lacks {name}.{piece}")
             pieces.append(value)
@@ -149,7 +149,7 @@ class Journal:
     def _remove(self, name: str, kept: int, size: int) -> None:
         """Remove the pieces of a value of `size` bytes beyond those of one of `kept`."""
         for piece in range(_pieces(kept) if kept else 0, _pieces(size)):
-            self.cells.remove(f"{name}.{piece}")
+            self.store.remove(f"{name}.{piece}")
 
 
 def _pieces(size: int) -> int:

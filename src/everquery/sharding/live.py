@@ -27,5 +27,5 @@ def keep(shard: DurableShard) -> None:
 
 
 def forget_live() -> None:
-    """Drop all live shards of this process; their cells have everything."""
+    """Drop all live shards of this process; their store has everything."""
     LIVE.clear()

@@ -46,7 +46,7 @@ class LoggedQueries(QueriesPart):
 
     def whole(self) -> Saved:
         """Return all queries."""
-        self.follow()
+        self.mark_committed()
         return super().whole()
 
     def changes(self) -> Saved | None:
@@ -58,11 +58,11 @@ class LoggedQueries(QueriesPart):
         operations = [operation for operation, _ in self._log]
         strings = {str(place): payload for place, (_, payload) in enumerate(self._log)}
         self._shard.upkeep.compact(keys=False)
-        self.follow()
+        self.mark_committed()
         values = {"operations": operations, "newest": newest, "began": began}
         return Saved(values, strings=strings, whole=False, outdated=outdated)
 
-    def follow(self) -> None:
+    def mark_committed(self) -> None:
         """Note how many queries are dropped."""
         self._log = ()
         self._dropped = self._shard.queries.dropped

@@ -20,7 +20,7 @@ from everquery.shard import Shard
 from everquery.shard.failed_merges import FailedMerges
 from everquery.sharding.durable import DurableShard
 from everquery.sharding.job import Job
-from everquery.sharding.journal import Cells
+from everquery.sharding.journal import Store
 from everquery.sharding.logged_queries import LogPart
 from everquery.sharding.packing import unpack
 from everquery.sharding.places import first_source, order_of
@@ -81,15 +81,15 @@ class Output:
     held_out: tuple[Quarantined, ...] | None = None
 
 
-def run_batch(job: Job, number: int, given: Input, cells: Cells) -> Output:
+def run_batch(job: Job, number: int, given: Input, store: Store) -> Output:
     """Take a shard from one version to the next.
 
     A query that makes the work fail is taken out, and the others go on: a few queries, for if it
     were many the error would be ours (`everquery.sharding.quarantine`). Nothing is written before
-    all work is done, so what failed left no trace. What fails while reading or writing the cells
-    is no query's fault and fails the batch: the runtime has it done again from the same cells.
+    all work is done, so what failed left no trace. What fails while reading or writing the store
+    is no query's fault and fails the batch: the runtime has it done again from the same store.
     """
-    batch = _Batch(job, number, given, cells)
+    batch = _Batch(job, number, given, store)
     batch.open()
     reasons: dict[tuple[str, str], str] = {}
     try:
@@ -97,12 +97,12 @@ def run_batch(job: Job, number: int, given: Input, cells: Cells) -> Output:
     except Exception as error:  # whatever a query may cause; what it can't is raised again
         quarantine = Quarantine(
             error,
-            lambda ids: _Batch(job, number, given, cells, ids).rehearse(),
-            already=HeldOut(cells).failed,
+            lambda ids: _Batch(job, number, given, store, ids).rehearse(),
+            already=HeldOut(store).failed,
         )
-        first = _Batch(job, number, given, cells)
+        first = _Batch(job, number, given, store)
         reasons = quarantine.culprits(first.new_queries(), first.old_queries)
-        batch = _Batch(job, number, given, cells, frozenset(each for _, each in reasons))
+        batch = _Batch(job, number, given, store, frozenset(each for _, each in reasons))
         batch.open()
         try:
             batch.work()
@@ -118,7 +118,7 @@ class _Batch:
     job: Job
     number: int
     given: Input
-    cells: Cells
+    store: Store
     left_out: AbstractSet[str] = frozenset()
     seconds: dict[str, float] = field(default_factory=dict)
     _misfits: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -180,10 +180,10 @@ class _Batch:
         here = self._here
         known = _KNOWN_OUT.get(here.shard, ()) if here.found == "kept" else None
         if known == () and not failed and not self.given.log:
-            return None  # it is so in most batches: the cell need not be read
-        held_out = HeldOut(self.cells)
+            return None  # it is so in most batches: the store need not be read
+        held_out = HeldOut(self.store)
         for change in self._changes:
-            held_out.follow(change)
+            held_out.note(change)
         held_out.add(self._misfits, here.position, failed=False)
         held_out.add(failed, here.position, failed=True)
         held_out.save()
@@ -207,7 +207,7 @@ class _Batch:
         return [(block.kind, each) for block, _ in blocks for each in block.ids.to_pylist()]
 
     def _open(self) -> DurableShard:
-        here = DurableShard.open(self.job, self.number, self.cells)
+        here = DurableShard.open(self.job, self.number, self.store)
         here.shard.dead_letters.most = None  # they leave with the batch
         self._lap("open")
         return here

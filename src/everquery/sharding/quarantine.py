@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from everquery.errors import InvalidBatchError, RegistryError, SnapshotError
 from everquery.queries.changes import Change, Deregister
 from everquery.registry.quarantined import Quarantined, as_json, from_json
-from everquery.sharding.journal import Cells
+from everquery.sharding.journal import Store
 from everquery.sharding.routing import queries_of
 
 Named = tuple[str, str]  # kind and id
@@ -117,14 +117,14 @@ def _ids(queries: Sequence[Named]) -> frozenset[str]:
 
 
 class HeldOut:
-    """The queries that a shard runs without, in a cell of its state.
+    """The queries that a shard runs without, in a value of its store.
 
     A query that is dropped, or registered again, is none of them any more.
     """
 
-    def __init__(self, cells: Cells) -> None:
-        self._cells = cells
-        stored = cells.get(_CELL)
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        stored = store.get(_CELL)
         self._queries = {query.id: query for query in from_json(stored or b"[]")}
         self._stored = self.all()
 
@@ -137,7 +137,7 @@ class HeldOut:
         """Return all of them."""
         return tuple(self._queries.values())
 
-    def follow(self, change: Change) -> None:
+    def note(self, change: Change) -> None:
         """Take in a change of the log."""
         if not self._queries:
             return
@@ -156,6 +156,6 @@ class HeldOut:
                 self._queries[name] = query
 
     def save(self) -> None:
-        """Write the cell, if it is another one."""
+        """Write them, if they are others than before."""
         if self.all() != self._stored:
-            self._cells.put(_CELL, as_json(self.all()).encode())
+            self._store.put(_CELL, as_json(self.all()).encode())

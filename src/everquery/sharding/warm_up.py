@@ -19,7 +19,7 @@ from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
 from everquery.shard import Shard
 from everquery.sharding.job import Job
-from everquery.sharding.journal import MemoryCells
+from everquery.sharding.journal import MemoryStore
 from everquery.sharding.live import forget_live
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import Packer
@@ -39,7 +39,7 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
     """
     shards = 1 if stream.key is None else 2
     job = Job(stream, shards, time_type, wide=0 if stream.key is None else 1)
-    cells = [MemoryCells() for _ in range(job.units)]
+    store = [MemoryStore() for _ in range(job.units)]
     position = 0
     for number in range(ROUNDS):
         log = []
@@ -50,13 +50,13 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
                 position += count
         if number % 2:
             forget_live()
-        _run(job, cells, log, _events(stream, time_type, number))
+        _run(job, store, log, _events(stream, time_type, number))
 
 
-def _run(job: Job, cells: list[MemoryCells], log: list[LogRow], events: pa.Table) -> None:
+def _run(job: Job, store: list[MemoryStore], log: list[LogRow], events: pa.Table) -> None:
     routed = [part for row in log for part in route(row, job.stream, job.division)]
     packed = list(Packer(job.stream, job.shards, wide=job.wide).pack(events.to_batches()))
-    for shard, state in enumerate(cells):
+    for shard, state in enumerate(store):
         changes = [row for there, row in routed if there == shard]
         blobs = [((0, number), blob) for number, there, blob in packed if there == shard]
         run_batch(job, shard, Input(changes, blobs), state)

@@ -33,10 +33,10 @@ def as_json_lines(notices: pa.Table) -> pa.Array:
     parts: list[pa.Array | str] = []
     text = "{"  # what all lines have between two columns
     for i, name in enumerate(notices.column_names):
-        before, cells, after = _json_cells(_array(notices.column(name)))
+        before, values, after = _json_values(_array(notices.column(name)))
         text += ("," if i else "") + json.dumps(name) + ":" + before
-        if cells is not None:
-            parts += [text, cells]
+        if values is not None:
+            parts += [text, values]
             text = ""
         text += after
     text += "}\n"
@@ -50,8 +50,8 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
-def _json_cells(column: pa.Array) -> tuple[str, pa.Array | None, str]:
-    """Return the cells of a column, and what stands before and behind each.
+def _json_values(column: pa.Array) -> tuple[str, pa.Array | None, str]:
+    """Return the values of a column, and what stands before and behind each.
 
     Cells that are all the same are no column, but part of the text before.
     """
@@ -59,7 +59,7 @@ def _json_cells(column: pa.Array) -> tuple[str, pa.Array | None, str]:
         return "null", None, ""
     if pa.types.is_dictionary(column.type):
         if len(column.dictionary) > 2 * len(column):  # of a million ids, a batch tells of few
-            return _json_cells(_decoded(column))
+            return _json_values(_decoded(column))
         text, mark = _json_text(column.dictionary)
         place = np.asarray(column.indices.fill_null(0))
         if not column.null_count and (place == place[0]).all():
@@ -199,7 +199,7 @@ def ansi(colour: str) -> str:
 
 
 def _named(name: str, column: pa.Array) -> pa.Array | str:
-    """Return cells with their names; nothing where there is no value."""
+    """Return values with their names; nothing where there is no value."""
     if column.null_count == len(column):
         return ""
     text = column.cast(pa.string())

@@ -23,14 +23,6 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from everquery.errors import InvalidBatchError, UnreadableFileError
-from everquery.sources.cells import (
-    cast_cells,
-    numbers,
-    single_array,
-    time_type,
-    unread,
-    unread_column,
-)
 from everquery.sources.formats import (
     BATCH_ROWS,
     BLOCK_BYTES,
@@ -43,6 +35,14 @@ from everquery.sources.formats import (
 )
 from everquery.sources.json_array import array_as_lines
 from everquery.sources.json_lines import JsonLines
+from everquery.sources.text_values import (
+    cast_texts,
+    numbers,
+    single_array,
+    time_type,
+    unread,
+    unread_column,
+)
 from everquery.state.events import UNREADABLE
 from everquery.stream import Stream
 
@@ -277,25 +277,25 @@ class TextEvents:
             self._first = False
         csv = self._form == "csv"
         with explained(where):
-            cells = self._csv(block, where) if csv else self._json.read(block, where)
+            read = self._csv(block, where) if csv else self._json.read(block, where)
         texts = {} if csv else dict(self._json.unread)
         columns = {}
         for name in self._stream.columns():
-            columns[name] = self._typed(name, cells[name])
-            found = unread(cells[name], columns[name])
+            columns[name] = self._typed(name, read[name])
+            found = unread(read[name], columns[name])
             if found is not None:
                 texts[name] = pc.coalesce(found, texts[name]) if name in texts else found
         if texts:
-            columns[UNREADABLE] = unread_column(len(cells[name]), texts)
+            columns[UNREADABLE] = unread_column(len(read[name]), texts)
         return pa.table(columns)
 
-    def _typed(self, name: str, cells: pa.Array) -> pa.Array:
-        """Return the cells of a column in its type; null where one can't be read."""
+    def _typed(self, name: str, texts: pa.Array) -> pa.Array:
+        """Return the texts of a column in its type; null where one can't be read."""
         if name == self._stream.key:
-            return cast_cells(cells, self._key_type) if self._form == "csv" else cells
+            return cast_texts(texts, self._key_type) if self._form == "csv" else texts
         if name == self._stream.time:
-            return self._times(cells)
-        return numbers(cells) if pa.types.is_string(cells.type) else cells
+            return self._times(texts)
+        return numbers(texts) if pa.types.is_string(texts.type) else texts
 
     def _csv(self, block: bytes, where: str) -> dict[str, pa.Array]:
         if self._header is None:
@@ -309,7 +309,7 @@ class TextEvents:
             at = first if self._unreadable.count else first + _line_of(block, record)
             self._unreadable.note(at, reason)
 
-        table = csv_cells(block, self._header, wanted, skip, first, where)
+        table = csv_texts(block, self._header, wanted, skip, first, where)
         self._line += block.count(b"\n")
         return {name: single_array(table.column(name)) for name in wanted}
 
@@ -321,7 +321,7 @@ class TextEvents:
             return pa.nulls(len(column))
         if pa.types.is_temporal(self._time_type) and not text:
             return pa.nulls(len(column), self._time_type)  # a number is no date
-        return cast_cells(column, self._time_type)
+        return cast_texts(column, self._time_type)
 
 
 def take_header(block: bytes, where: str) -> tuple[list[str], bytes]:
@@ -334,7 +334,7 @@ def take_header(block: bytes, where: str) -> tuple[list[str], bytes]:
     return [name.strip() for name in names], block[end:]
 
 
-def csv_cells(
+def csv_texts(
     block: bytes,
     header: list[str],
     wanted: list[str],

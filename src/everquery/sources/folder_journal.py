@@ -1,6 +1,6 @@
 """Which files have been found, in which order: noted before the first of their events is read.
 
-A number of spans then says exactly which events are meant, today and after a crash. Files in
+A number of sections then says exactly which events are meant, today and after a crash. Files in
 folders are taken in the order of their names, those that come later behind them.
 """
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 from everquery.errors import UnreadableFileError
 from everquery.sources.formats import SUFFIXES
-from everquery.sources.spans import Span, spans_of
+from everquery.sources.sections import Section, sections_of
 
 
 class FolderJournal:
-    """The spans of some files and folders, in a file that only grows.
+    """The sections of some files and folders, in a file that only grows.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class FolderJournal:
 
     Attributes
     ----------
-    spans : list of Span
+    sections : list of Section
     """
 
     def __init__(self, path: Path, inputs: Sequence[Path]) -> None:
@@ -37,7 +37,7 @@ class FolderJournal:
         self._inputs = list(inputs)
         self._seen: set[str] = set()
         self._looks: dict[Path, tuple[int, int]] = {}
-        self.spans: list[Span] = []
+        self.sections: list[Section] = []
         self._load()
 
     def _load(self) -> None:
@@ -49,27 +49,27 @@ class FolderJournal:
             with self._path.open("rb+") as file:
                 file.truncate(len(whole))
         for line in whole.splitlines():
-            self.spans.append(Span(**json.loads(line)))
-            self._seen.add(self.spans[-1].path)
+            self.sections.append(Section(**json.loads(line)))
+            self._seen.add(self.sections[-1].path)
 
-    def look(self, *, settled: bool) -> None:
+    def look(self, *, finished: bool) -> None:
         """Note the files that are new.
 
         Parameters
         ----------
-        settled : bool
+        finished : bool
             Whether to leave out files that have changed since the last look: who writes them may
             not be done.
         """
         fresh = [path for path in files_of(self._inputs) if str(path.resolve()) not in self._seen]
         for path in fresh:
-            if settled and not self._is_settled(path):
+            if finished and not self._is_finished(path):
                 continue
-            found = list(spans_of(path.resolve()))
+            found = list(sections_of(path.resolve()))
             self._append(found)
             self._seen.add(str(path.resolve()))
 
-    def _is_settled(self, path: Path) -> bool:
+    def _is_finished(self, path: Path) -> bool:
         try:
             status = path.stat()
         except OSError:
@@ -79,13 +79,13 @@ class FolderJournal:
         self._looks[path] = look
         return same and status.st_size > 0
 
-    def _append(self, found: list[Span]) -> None:
-        lines = "".join(json.dumps(asdict(span)) + "\n" for span in found)
+    def _append(self, found: list[Section]) -> None:
+        lines = "".join(json.dumps(asdict(section)) + "\n" for section in found)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
-        self.spans += found
+        self.sections += found
 
 
 def files_of(inputs: Sequence[Path]) -> Iterator[Path]:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.json
 
 from everquery.errors import UnreadableFileError
-from everquery.sources.cells import exact_number, fits_arrow, single_array
 from everquery.sources.formats import Unreadable, first_line
+from everquery.sources.text_values import exact_number, fits_arrow, single_array
 from everquery.stream import Stream
 
 EXACT = 2.0**53  # below it float64 holds every integer

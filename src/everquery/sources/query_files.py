@@ -16,18 +16,18 @@ import pyarrow.parquet as pq
 from everquery.core.arrays import Int64s
 from everquery.errors import UnreadableFileError
 from everquery.queries.known import known_specs
-from everquery.sources.cells import (
-    cast_cells,
-    numbers,
-    single_array,
-)
-from everquery.sources.files import arrow_batches, blocks_of_lines, csv_cells, take_header
+from everquery.sources.files import arrow_batches, blocks_of_lines, csv_texts, take_header
 from everquery.sources.formats import (
     BATCH_ROWS,
     BOM,
     TITLES,
     explained,
     format_of,
+)
+from everquery.sources.text_values import (
+    cast_texts,
+    numbers,
+    single_array,
 )
 
 MOST_ERRORS = 100_000  # bad rows that are listed; the others are only counted
@@ -130,11 +130,11 @@ def _read_csv_queries(path: Path, progress: Callable[[int, int], None]) -> Query
                     raise UnreadableFileError(f"{path} names a column twice: {', '.join(header)}")
             assert header is not None
             skipped: list[tuple[int, str]] = []
-            cells = csv_cells(block, header, header, skipped.append, line, str(path))
+            texts = csv_texts(block, header, header, skipped.append, line, str(path))
             for record, reason in skipped:
                 errors.note(first + record, None, reason)
-            parts.append(cells)
-            records = cells.num_rows + len(skipped)
+            parts.append(texts)
+            records = texts.num_rows + len(skipped)
             there = np.ones(records, np.bool_)
             there[np.array([record for record, _ in skipped], np.int64)] = False
             places.append(first + np.flatnonzero(there))
@@ -146,21 +146,21 @@ def _read_csv_queries(path: Path, progress: Callable[[int, int], None]) -> Query
     return _typed_queries(pa.concat_tables(parts), np.concatenate(places), errors)
 
 
-def _typed_queries(cells: pa.Table, rows: Int64s, errors: _Errors) -> QueryRows:
+def _typed_queries(texts: pa.Table, rows: Int64s, errors: _Errors) -> QueryRows:
     """Give the columns of a CSV their types; rows with a cell that has another go to the errors."""
-    ids = cells.column("id") if "id" in cells.column_names else None
-    good = np.ones(cells.num_rows, np.bool_)
+    ids = texts.column("id") if "id" in texts.column_names else None
+    good = np.ones(texts.num_rows, np.bool_)
     flags = {name for spec in known_specs() for name in spec.options}
     figures = {name for spec in known_specs() for name in spec.spans}
     figures |= {number.name for spec in known_specs() for number in spec.numbers}
     columns = {}
-    for name in cells.column_names:
-        column = single_array(cells.column(name))
+    for name in texts.column_names:
+        column = single_array(texts.column(name))
         typed = column
         if name.endswith(("_lo", "_hi")) or name in figures:
             typed = numbers(column)
         elif name in flags:
-            typed = cast_cells(column, pa.bool_())
+            typed = cast_texts(column, pa.bool_())
         if typed.null_count > column.null_count:
             what = "true or false" if name in flags else "a number that float64 holds exactly"
             wrong = np.asarray(pc.and_(pc.is_valid(column), pc.is_null(typed)))

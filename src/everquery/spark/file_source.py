@@ -1,7 +1,7 @@
 """Files of events as a stream of Spark, read as the embedded runtime reads them.
 
 Spark's own file source takes files by their time of change, and guesses at types. This one takes
-them in the order of the journal; offsets are numbers of its spans.
+them in the order of the journal; offsets are numbers of its sections.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from everquery.sources.folder_journal import FolderJournal
-from everquery.sources.spans import Span, read_span
+from everquery.sources.sections import Section, read_section
 from everquery.spark.registry_source import end_quietly
 from everquery.stream import ROLES, Stream
 
@@ -51,7 +51,7 @@ def event_files(
     spark : SparkSession
     stream : Stream
     inputs : sequence of Path
-    schema : the types of the columns, as `everquery.sources.spans.types_of` finds them
+    schema : the types of the columns, as `everquery.sources.sections.types_of` finds them
     journal : Path
         Where it is noted which files have been found; it belongs to the checkpoint.
     integer_keys : bool
@@ -87,7 +87,7 @@ class FileSource(DataSource):
 
 
 class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the spans of a journal from offset to offset.
+    """Reads the sections of a journal from offset to offset.
 
     Spark keeps one in a process of the driver, for offsets and partitions; `read` runs in
     executors.
@@ -105,7 +105,7 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the offset of a new query."""
-        return {"span": 0}
+        return {"section": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return how much a batch may have."""
@@ -114,36 +114,38 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         """Note which files there are now."""
         journal = self._following()
-        journal.look(settled=False)
-        self._target = len(journal.spans)
+        journal.look(finished=False)
+        self._target = len(journal.sections)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch."""
         journal = self._following()
         if self._target is None and time.monotonic() - self._looked >= LOOK_SECONDS:
-            journal.look(settled=True)
+            journal.look(finished=True)
             self._looked = time.monotonic()
-        last = len(journal.spans) if self._target is None else self._target
+        last = len(journal.sections) if self._target is None else self._target
         most = float("inf") if isinstance(limit, ReadAllAvailable) else BATCH_BYTES
-        end, size = int(start["span"]), 0
-        while end < last and (size == 0 or size + journal.spans[end].size <= most):
-            size += journal.spans[end].size
+        end, size = int(start["section"]), 0
+        while end < last and (size == 0 or size + journal.sections[end].size <= most):
+            size += journal.sections[end].size
             end += 1
-        return {"span": end}
+        return {"section": end}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return how much has been found."""
-        return {"span": len(self._following().spans)}
+        return {"section": len(self._following().sections)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the spans between two offsets."""
-        spans = self._following().spans[int(start["span"]) : int(end["span"])]
-        return [InputPartition(asdict(span)) for span in spans]
+        """Return the sections between two offsets."""
+        sections = self._following().sections[int(start["section"]) : int(end["section"])]
+        return [InputPartition(asdict(section)) for section in sections]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the events of a span."""
-        span = Span(**partition.value)
-        yield from read_span(span, self._stream, self._schema, integer_keys=self._integer_keys)
+        """Yield the events of a section."""
+        section = Section(**partition.value)
+        yield from read_section(
+            section, self._stream, self._schema, integer_keys=self._integer_keys
+        )
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is given up: the journal is small."""

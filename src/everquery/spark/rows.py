@@ -37,7 +37,7 @@ KAFKA_PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 PACKED = StructType(
     [
         StructField("shard", IntegerType(), False),
-        StructField("lane", IntegerType(), False),
+        StructField("source", IntegerType(), False),
         StructField("first", LongType(), False),
         StructField("second", IntegerType(), False),
         StructField("named", LongType(), False),
@@ -49,7 +49,7 @@ PACKED = StructType(
 PACKED_ARROW = pa.schema(
     [
         ("shard", pa.int32()),
-        ("lane", pa.int32()),
+        ("source", pa.int32()),
         ("first", pa.int64()),
         ("second", pa.int32()),
         ("named", pa.int64()),

@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from everquery.core.arrow_bytes import table_bytes
 from everquery.registry.rows import LogRow
-from everquery.sharding.head import check_cells
+from everquery.sharding.head import check_store
 from everquery.sharding.job import Job
 from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import Packer
@@ -75,7 +75,7 @@ class RouteLog:
     def _packed(self, shard: int, row: LogRow) -> pa.RecordBatch:
         packed = {
             "shard": self.codes[shard],
-            "lane": LOG,
+            "source": LOG,
             "first": row.position,
             "second": row.number,
             "named": row.count,
@@ -120,7 +120,7 @@ class PackEvents:
     def _packed(self, shard: int, partition: int, number: int, blob: bytes) -> pa.RecordBatch:
         packed = {
             "shard": self.codes[shard],
-            "lane": EVENTS,
+            "source": EVENTS,
             "first": partition,
             "second": number,
             "named": 0,
@@ -131,7 +131,7 @@ class PackEvents:
         return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
 
 
-class _StateCells:
+class _StateStore:
     """The state of one shard in Spark's store."""
 
     def __init__(self, state: Any) -> None:  # noqa: ANN401 - a MapState of pyspark, which has no types
@@ -164,7 +164,7 @@ class RunShards(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get hold of the state; called for every task, and once on the driver."""
-        self._cells = _StateCells(handle.getMapState("cells", _NAME, _VALUE))
+        self._store = _StateStore(handle.getMapState("store", _NAME, _VALUE))
 
     def handleInputRows(
         self,
@@ -176,16 +176,16 @@ class RunShards(StatefulProcessor):
         shard = self._shards[key[0]]
         log, events = [], []
         for row in rows:
-            if row.lane == LOG:
+            if row.source == LOG:
                 part = row.operation, row.payload, row.digest or b""
                 log.append(LogRow(row.first, row.second, row.named, *part))
             elif row.payload:
                 events.append(((row.first, row.second), row.payload))
         if log or events:
-            output = run_batch(self._job, shard, Input(log, events), self._cells)
+            output = run_batch(self._job, shard, Input(log, events), self._store)
             yield from self._rows(shard, output)
         else:
-            check_cells(self._job, shard, self._cells)
+            check_store(self._job, shard, self._store)
         _Worker.rest()
 
     def _rows(self, shard: int, output: Output) -> Iterator[Row]:

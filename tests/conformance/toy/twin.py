@@ -23,10 +23,10 @@ class Twin(twin.Twin):
         super().begin(query)
         self._seen[query.id] = self._told[query.id] = 0
 
-    def answer(self, query: Nth, seen: twin.Seen) -> Iterator[twin.Told]:
+    def answer(self, query: Nth, seen: twin.Seen) -> Iterator[twin.Happened]:
         """Yield a tick if it is the event's turn."""
         if self.inside(query, seen.key, seen.values):
             self._seen[query.id] += 1
             if self._seen[query.id] % query.nth == (1 % query.nth if query.at_once else 0):
                 self._told[query.id] += 1
-                yield twin.Told("tick", (("ticks", self._told[query.id]),))
+                yield twin.Happened("tick", (("ticks", self._told[query.id]),))

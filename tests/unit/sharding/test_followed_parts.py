@@ -18,7 +18,7 @@ from everquery.registry.rows import LogRow
 from everquery.shard import upkeep
 from everquery.sharding import durable
 from everquery.sharding.job import Job
-from everquery.sharding.journal import MemoryCells
+from everquery.sharding.journal import MemoryStore
 from everquery.sharding.live import LIVE, forget_live
 from everquery.sharding.logged_queries import LoggedQueries
 from everquery.sharding.operator import Input, run_batch
@@ -33,11 +33,11 @@ LIVE_STATE = ("shard", "carried", "_parts", "_queries", "version", "nonce", "_nu
 
 
 class Copy:
-    """A wide shard in cells, which has queries of all kinds."""
+    """A wide shard in store, which has queries of all kinds."""
 
     def __init__(self):
         self.job = Job(STREAM, 1, pa.int64(), CARRIED, wide=1)
-        self.cells = MemoryCells()
+        self.store = MemoryStore()
         self.position = 0
 
     def run(self, changes, events):
@@ -48,10 +48,10 @@ class Copy:
                 self.position += count
         packed = Packer(STREAM, 1, ("note",), wide=1).pack(events.to_batches())
         blobs = [((0, number), blob) for number, shard, blob in packed if shard == 1]
-        return run_batch(self.job, 1, Input(log, blobs), self.cells)
+        return run_batch(self.job, 1, Input(log, blobs), self.store)
 
     def live(self):
-        return [shard for shard in LIVE.values() if shard._cells is self.cells]
+        return [shard for shard in LIVE.values() if shard._store is self.store]
 
 
 def random_query(rng, name):
@@ -146,7 +146,7 @@ def test_state_that_was_lost_comes_back(seed):
                 old = pickle.dumps({name: getattr(shard, name) for name in LIVE_STATE})
     assert {"kept", "caught up", "rebuilt", "mapped"} <= found
     assert told > 200
-    changed = {name.partition(".")[0] for name in lost.cells if name.endswith(".0.0")}
+    changed = {name.partition(".")[0] for name in lost.store if name.endswith(".0.0")}
     assert {"keys", "queries", "quantile"} <= changed
-    whole = {name.partition(".")[0] for name in lost.cells if name.endswith(".base.0")}
+    whole = {name.partition(".")[0] for name in lost.store if name.endswith(".base.0")}
     assert {"keys", "queries", "rules", "waiting", "letters", "carried", "threshold"} <= whole

@@ -22,7 +22,7 @@ from everquery.shard.parts.keys import KeysPart
 from everquery.shard.writing import notice_schema
 from everquery.sharding import durable, head
 from everquery.sharding.job import Job
-from everquery.sharding.journal import PIECE, Contents, Journal, MemoryCells
+from everquery.sharding.journal import PIECE, Contents, Journal, MemoryStore
 from everquery.sharding.live import forget_live
 from everquery.sharding.logged_queries import LoggedQueries
 from everquery.sharding.operator import Input, run_batch
@@ -55,7 +55,7 @@ class OneShard:
 
     def __init__(self, stream=STREAM, carried=VENUE):
         self.job = Job(stream, 1, pa.int64(), carried)
-        self.cells = MemoryCells()
+        self.store = MemoryStore()
         self.position = 0
 
     def run(self, *changes, rows=()):
@@ -73,7 +73,7 @@ class OneShard:
             packer = Packer(self.job.stream, 1, tuple(self.job.carried.names))
             blobs = packer.pack(table.to_batches())
             packed = [((0, number), blob) for number, _, blob in blobs]
-        return run_batch(self.job, 0, Input(log, packed), self.cells)
+        return run_batch(self.job, 0, Input(log, packed), self.store)
 
 
 def told(output):
@@ -116,7 +116,7 @@ def test_carried_columns_of_a_stream_without_key():
 
 
 class TestCounts:
-    """How far thresholds are, in the cells."""
+    """How far thresholds are, in the store."""
 
     ROWS = ([("IBM", i, float(i % 10), "x") for i in range(40)], [("IBM", 50, 1.0, "x")])
 
@@ -127,7 +127,7 @@ class TestCounts:
         )
 
     def lefts(self, shard):
-        here = durable.DurableShard.open(shard.job, 0, shard.cells)
+        here = durable.DurableShard.open(shard.job, 0, shard.store)
         contents = here.shard.contents
         slots = contents.of_kind(contents.catalog.kept().astype(np.int32), "threshold")
         left = contents.indexes["threshold"].state(slots)["left"]
@@ -181,7 +181,7 @@ class TestCounts:
         for _, number, blob in Packer(STREAM, 1, wide=1).pack(table.to_batches()):
             log = [LogRow(0, 0, count, operation, payload)] if number else []
             given = Input(log, [((0, 0), blob)])
-            outputs[number] = run_batch(job, number, given, MemoryCells())
+            outputs[number] = run_batch(job, number, given, MemoryStore())
         assert [outputs[number].letters.num_rows for number in (0, 1)] == [1, 0]
         assert [outputs[number].events for number in (0, 1)] == [2, 0]
         assert outputs[1].notices.select(["key", "seq", "total"]).to_pylist() == [
@@ -203,7 +203,7 @@ def test_letters_come_once_and_are_counted():
     late = shard.run(rows=[("IBM", 3, 1.0, "")])
     assert late.letters["reason"].to_pylist() == ["late"]
     assert shard.run().letters.num_rows == 0
-    assert framing.unpack(shard.cells["head"])[0]["shard"] == 0
+    assert framing.unpack(shard.store["head"])[0]["shard"] == 0
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ def test_what_is_no_querys_fault_is_raised(monkeypatch):
     monkeypatch.setattr(RangeIndex, "process", process)
     with pytest.raises(RuntimeError, match="always"):
         shard.run(Register((eq.Range("q", {}),)), rows=[("IBM", 1, 5.0, "x")])
-    assert "head" not in shard.cells  # nothing was written
+    assert "head" not in shard.store  # nothing was written
 
 
 def test_a_merge_that_fails_stops_nothing_and_is_warned_of_14(monkeypatch, caplog):
@@ -281,7 +281,7 @@ def test_a_merge_that_fails_stops_nothing_and_is_warned_of_14(monkeypatch, caplo
         assert not output.quarantined
     assert "a merge of range queries failed" in caplog.text
     assert "in broken" in caplog.text  # the traceback
-    here = durable.DurableShard.open(shard.job, 0, shard.cells)
+    here = durable.DurableShard.open(shard.job, 0, shard.store)
     assert len(list(here.shard.contents.indexes["range"].layers)) <= 2
 
 
@@ -292,7 +292,7 @@ def test_a_key_of_another_type_is_refused():
     table = pa.table({"symbol": [1], "t": [1], "price": [1.0]})
     blobs = [((0, number), blob) for number, _, blob in packer.pack(table.to_batches())]
     with pytest.raises(InvalidBatchError, match="keys of this stream are strings"):
-        run_batch(shard.job, 0, Input([], blobs), shard.cells)
+        run_batch(shard.job, 0, Input([], blobs), shard.store)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_state_of_another_job_is_refused(job, words):
     shard = OneShard()
     shard.run(rows=[("IBM", 1, 1.0, "x")])
     with pytest.raises(SnapshotError, match=words):
-        run_batch(job, 0, Input([], []), shard.cells)
+        run_batch(job, 0, Input([], []), shard.store)
 
 
 def test_state_of_a_newer_everquery_is_refused(monkeypatch):
@@ -331,16 +331,16 @@ def test_a_part_of_a_newer_everquery_is_refused(monkeypatch):
 def test_a_part_that_nobody_knows_is_refused():
     shard = OneShard()
     shard.run(rows=[("IBM", 1, 1.0, "x")])
-    header, _, _ = framing.unpack(shard.cells["head"])
+    header, _, _ = framing.unpack(shard.store["head"])
     header["journals"]["future"] = header["journals"]["keys"]
-    shard.cells["head"] = framing.pack(header, {})
+    shard.store["head"] = framing.pack(header, {})
     with pytest.raises(SnapshotError, match=r"part 'future', .* upgrade everquery"):
         shard.run()
 
 
 def test_state_before_there_were_parts_is_refused():
     shard = OneShard()
-    shard.cells["head"] = json.dumps({"layout": 5}).encode()
+    shard.store["head"] = json.dumps({"layout": 5}).encode()
     with pytest.raises(SnapshotError, match="start with a new checkpoint"):
         shard.run()
 
@@ -348,9 +348,9 @@ def test_state_before_there_were_parts_is_refused():
 def test_live_arrays_of_a_failed_attempt_are_not_used():
     shard = OneShard()
     shard.run(Register((eq.Border("band", {"price": (40, 50)}),)), rows=[("IBM", 1, 45.0, "x")])
-    committed = MemoryCells(shard.cells)
+    committed = MemoryStore(shard.store)
     shard.run(rows=[("IBM", 2, 60.0, "x")])  # its state is lost, its live arrays are not
-    shard.cells = committed
+    shard.store = committed
     output = shard.run(rows=[("IBM", 2, 44.0, "x")])
     assert output.found == "rebuilt"
     assert told(output) == []  # still inside
@@ -365,7 +365,7 @@ def test_journals_become_a_new_base(monkeypatch):
             Register((eq.Border(f"q{i}", {"price": (i, i + 10)}, key=f"k{i}"),)),
             rows=[(f"k{i}", i, 1.0 * i, "x")],
         )
-    journals = framing.unpack(shard.cells["head"])[0]["journals"]
+    journals = framing.unpack(shard.store["head"])[0]["journals"]
     assert 0 < journals["queries"]["base"] <= 30
     assert len(journals["queries"]["entries"]) <= 6
     assert journals["keys"]["base"] >= journals["queries"]["base"]
@@ -376,20 +376,20 @@ def test_journals_become_a_new_base(monkeypatch):
 
 
 def test_large_values_are_cut_into_pieces_that_are_removed_again():
-    cells = MemoryCells()
-    journal = Journal("x", cells, Contents())
+    store = MemoryStore()
+    journal = Journal("x", store, Contents())
     large = bytes(range(256)) * (3 * PIECE // 256) + b"end"
     journal.append(0, large)
     journal.append(1, b"small")
     assert list(journal.after(-1)) == [(0, large), (1, b"small")]
     assert list(journal.after(0)) == [(1, b"small")]
-    assert max(map(len, cells.values())) == PIECE
+    assert max(map(len, store.values())) == PIECE
     journal.rebase(2, large)
     assert journal.base() == large
     journal.rebase(3, b"tiny")
     assert journal.base() == b"tiny"
-    assert sum(map(len, cells.values())) < PIECE
-    del cells["x.base.0"]
+    assert sum(map(len, store.values())) < PIECE
+    del store["x.base.0"]
     with pytest.raises(SnapshotError, match=r"lacks x\.base\.0"):
         journal.base()
 
@@ -457,12 +457,12 @@ def test_mapped_arrays_change_for_one_worker_only(host, monkeypatch):
 def test_a_store_that_fails_is_no_querys_fault(monkeypatch, at):
     shard = OneShard()
     shard.run(Register((eq.Border("old", {"price": (40, 50)}),)), rows=[("IBM", 1, 45.0, "x")])
-    before = MemoryCells(shard.cells)
+    before = MemoryStore(shard.store)
     log = shard.position
     written = []
 
-    def put(cells, name, value):
-        cells[name] = value
+    def put(store, name, value):
+        store[name] = value
         written.append(name)
         if name == "head" if at < 0 else len(written) > at:
             raise RuntimeError("no answer")  # the value is there, and the writer does not know
@@ -470,11 +470,11 @@ def test_a_store_that_fails_is_no_querys_fault(monkeypatch, at):
     given = (Register((eq.Border("new", {"price": (40, 50)}),)),)
     rows = [("IBM", 2, 60.0, "x"), ("IBM", 3, 44.0, "x")]
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryCells, "put", put)
+        patch.setattr(MemoryStore, "put", put)
         with pytest.raises(RuntimeError, match="no answer"):
             shard.run(*given, rows=rows)
     assert written.count("head") <= 1
-    shard.cells, shard.position = before, log  # what a runtime does after a failure
+    shard.store, shard.position = before, log  # what a runtime does after a failure
     output = shard.run(*given, rows=rows)
     assert output.quarantined == {}
     assert told(output) == [
@@ -523,7 +523,7 @@ def test_events_are_taken_by_their_places_wherever_they_were_packed_12(seed):
         LogRow(0, 0, count, operation, payload)
         for operation, count, payload in encode_change(Register((eq.Range("r", {}),)), stream)
     ]
-    output = run_batch(job, 0, Input(log, events), MemoryCells())
+    output = run_batch(job, 0, Input(log, events), MemoryStore())
     null_first = [36, *range(37, 54), *range(36)]
     assert output.notices["price"].to_pylist() == null_first
     assert output.notices["seq"].to_pylist() == list(range(54))
@@ -555,7 +555,7 @@ def test_queries_with_keys_of_another_type_are_taken_out(in_bulk):
         LogRow(0, 0, count, operation, payload)
         for operation, count, payload in encode_change(change, STREAM)
     ]
-    output = run_batch(job, 0, Input(log, []), MemoryCells())
+    output = run_batch(job, 0, Input(log, []), MemoryStore())
     reason = "keys of this stream are strings, and its key is none"
     assert output.quarantined == {("range", "r"): reason}
     assert output.queries == 0

@@ -12,7 +12,7 @@ from everquery.queries.changes import Deregister, Pause, Register, Resume
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
 from everquery.sharding.job import Job
-from everquery.sharding.journal import MemoryCells
+from everquery.sharding.journal import MemoryStore
 from everquery.sharding.live import LIVE
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import Packer
@@ -23,11 +23,11 @@ KEYS = np.array([f"key{i}" for i in range(5)])
 
 
 class Copy:
-    """A shard in cells, of which a worker may have an old version, or none."""
+    """A shard in store, of which a worker may have an old version, or none."""
 
     def __init__(self, stream):
         self.job = Job(stream, 1, pa.null())
-        self.cells = MemoryCells()
+        self.store = MemoryStore()
         self.position = 0
 
     def run(self, changes, events):
@@ -38,7 +38,7 @@ class Copy:
                 self.position += count
         packed = Packer(self.job.stream, 1).pack(events.to_batches())
         blobs = [((0, number), blob) for number, _, blob in packed]
-        return run_batch(self.job, 0, Input(log, blobs), self.cells)
+        return run_batch(self.job, 0, Input(log, blobs), self.store)
 
 
 def random_query(rng, name, stream):
@@ -90,7 +90,7 @@ def test_a_shard_that_was_lost_tells_the_same(monkeypatch, seed, stream):
         events = random_events(rng, stream)
         expected = kept.run(changes, events)
         fate = rng.random()
-        mine = [key for key, shard in LIVE.items() if shard._cells is lost.cells]
+        mine = [key for key, shard in LIVE.items() if shard._store is lost.store]
         for key in mine:
             if fate < 0.25:
                 del LIVE[key]
@@ -102,7 +102,7 @@ def test_a_shard_that_was_lost_tells_the_same(monkeypatch, seed, stream):
         told += expected.notices.num_rows
         assert actual.notices.to_pylist() == expected.notices.to_pylist()
         for shard in LIVE.values():
-            if shard._cells is lost.cells and rng.random() < 0.3:
+            if shard._store is lost.store and rng.random() < 0.3:
                 names = ("shard", "carried", "_parts", "_queries", "version", "nonce", "_numbered")
                 old["state"] = pickle.dumps({name: getattr(shard, name) for name in names})
     assert {"kept", "caught up", "rebuilt"} <= found
@@ -116,4 +116,4 @@ def test_a_lane_with_many_rows_is_saved_as_its_summary():
     for batch in range(10):
         rows = rng.normal(size=20_000)
         copy.run([asked] if batch == 0 else [], pa.table({"x": rows, "y": rows}))
-    assert sum(map(len, copy.cells.values())) < 200_000  # the rows are 1.6 million bytes
+    assert sum(map(len, copy.store.values())) < 200_000  # the rows are 1.6 million bytes

@@ -11,7 +11,7 @@ from everquery.kinds.range.index import RangeIndex
 from everquery.queries.changes import Deregister, Register
 from everquery.registry.quarantined import Quarantined, as_json, from_json
 from everquery.sharding import quarantine
-from everquery.sharding.journal import MemoryCells
+from everquery.sharding.journal import MemoryStore
 from everquery.sharding.live import forget_live
 from everquery.sharding.quarantine import HeldOut, Quarantine
 from tests.unit.sharding.test_operator import OneShard, told
@@ -116,10 +116,10 @@ def test_an_error_of_ours_does_not_empty_the_query_set_14(poison):
     shard = OneShard()
     shard.run(ranges(*range(20)), rows=[EVENT])
     poison.update(float(i) for i in range(20))
-    before = dict(shard.cells)
+    before = dict(shard.store)
     with pytest.raises(ZeroDivisionError):
         shard.run(rows=[("IBM", 2, 50.0, "x")])
-    assert dict(shard.cells) == before  # nothing was written
+    assert dict(shard.store) == before  # nothing was written
     poison.clear()
     assert len(told(shard.run(rows=[("IBM", 2, 50.0, "x")]))) == 20
 
@@ -152,13 +152,13 @@ def test_a_query_that_is_refused_from_the_start_is_listed_too_14():
     output = shard.run(Register((eq.Range("r", {}, key=7),)), rows=[EVENT])
     (query,) = output.held_out
     assert (query.id, query.failed) == ("r", False)
-    assert HeldOut(shard.cells).failed == 0
+    assert HeldOut(shard.store).failed == 0
     assert shard.run(Deregister(pa.array(["r"]))).held_out == ()
 
 
 def test_the_list_has_an_end_14(monkeypatch):
     monkeypatch.setattr(quarantine, "MOST_LISTED", 3)
-    held_out = HeldOut(MemoryCells())
+    held_out = HeldOut(MemoryStore())
     held_out.add({("range", f"q{i}"): "x" * 999 for i in range(9)}, 1, failed=False)
     held_out.add({("range", "bad"): "y"}, 1, failed=True)
     assert [query.id for query in held_out.all()] == ["q0", "q1", "q2", "bad"]

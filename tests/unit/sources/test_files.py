@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import everquery as eq
-from everquery.sources.cells import numbers
 from everquery.sources.files import EventFile, EventPipe, TextEvents
 from everquery.sources.formats import Unreadable
 from everquery.sources.query_files import read_queries
+from everquery.sources.text_values import numbers
 from everquery.state.events import UNREADABLE
 
 STREAM = eq.Stream("t", key="k", time="ts", attributes=["x"])

@@ -11,12 +11,12 @@ from everquery.kinds.border.spec import Border
 class Twin(twin.Twin):
     """What enters or leaves the box is told."""
 
-    def answer(self, query: Border, seen: twin.Seen) -> Iterator[twin.Told]:
+    def answer(self, query: Border, seen: twin.Seen) -> Iterator[twin.Happened]:
         """Yield a crossing if the key is on the other side than before."""
         inside = self.inside(query, seen.key, seen.values)
         before = seen.before is not None and self.inside(query, seen.key, seen.before)
         if inside != before:
-            yield twin.Told("enter" if inside else "leave")
+            yield twin.Happened("enter" if inside else "leave")
 
     def announce(self, query: Border, key: object, values: twin.Values) -> str | None:
         """Return an enter for a key that is inside already, unless the query is silent."""

@@ -1,7 +1,7 @@
 """An attribute's values by lane: a summary each, and the quantile queries that it answers.
 
 A lane is all rows of the stream, or those of one key. It begins with the first query that needs it,
-and ends with the last. How fine the summaries of a feed are is settled by the first row: half of
+and ends with the last. How fine the summaries of a feed are is chosen by the first row: half of
 what the finest query there asks for, or of `COARSEST` if that is less, so that later ones find what
 they need. A later query that is finer still is answered as finely as the summaries allow.
 """
@@ -18,11 +18,11 @@ from everquery.core.arrays import Array, Bools, Floats, Int32s, Int64s, resized
 from everquery.index.flags import Flags
 from everquery.kinds.quantile.feed_journal import FeedJournal
 from everquery.kinds.quantile.gk_summary import Summaries
-from everquery.kinds.quantile.rank_answers import Told, Views, answer_one, look_at_lanes
+from everquery.kinds.quantile.rank_answers import NewAnswers, Views, answer_one, look_at_lanes
 from everquery.kinds.quantile.rank_cells import (
     CELLS,
     FREE,
-    NONE,
+    NOWHERE,
     PLACES,
     CellTable,
     codes_of,
@@ -71,11 +71,11 @@ class Answers:
 
     Attributes
     ----------
-    told : Told
+    told : NewAnswers
     views : Views
     """
 
-    told: Told
+    told: NewAnswers
     views: Views
 
 
@@ -100,8 +100,8 @@ class Feed:
         self._cells = CellTable.empty()
         # Queries without a cell yet, and their lanes.
         self._waiting: list[tuple[Int32s, Int32s]] = []
-        # Queries that are in every lane, in order of registration, `NONE` for those that ended; and
-        # how many of them each lane has taken in.
+        # Queries that are in every lane, in order of registration, `NOWHERE` for those that ended;
+        # and how many of them each lane has taken in.
         self._everywhere: list[int] = []
         self._taken: Int64s = np.zeros(0, np.int64)
         self._journal: FeedJournal | None = None
@@ -136,7 +136,7 @@ class Feed:
         if everywhere.any():
             members = self.members_of(slots)
             for place in np.flatnonzero(everywhere):
-                self._everywhere[place] = NONE
+                self._everywhere[place] = NOWHERE
             if 2 * len(self.everywhere()) < len(self._everywhere):
                 self._forget_ended()
         if members.size:
@@ -154,7 +154,7 @@ class Feed:
 
     def _forget_ended(self) -> None:
         """Forget queries that were everywhere and are no more."""
-        live = np.concatenate([[0], np.cumsum(np.array(self._everywhere) != NONE)])
+        live = np.concatenate([[0], np.cumsum(np.array(self._everywhere) != NOWHERE)])
         self._taken = live[self._taken]
         self._everywhere = self.everywhere()
 
@@ -173,7 +173,7 @@ class Feed:
         """Return the members that stand for queries, in all lanes. Cost: a pass over all."""
         used = int(self._cells.used[PLACES])
         members = self._cells.members
-        live = (members.cell[:used] != NONE) & np.isin(members.slot[:used], slots)
+        live = (members.cell[:used] != NOWHERE) & np.isin(members.slot[:used], slots)
         return np.flatnonzero(live).astype(np.int32)
 
     def renew(self, members: Int32s) -> None:
@@ -184,12 +184,14 @@ class Feed:
         """Give all queries other slots, by their present ones."""
         used = int(self._cells.used[PLACES])
         members = self._cells.members
-        live = np.flatnonzero(members.cell[:used] != NONE)
+        live = np.flatnonzero(members.cell[:used] != NOWHERE)
         members.slot[live] = slots[members.slot[live]]
         self._waiting = [(slots[slot], lane) for slot, lane in self._waiting]
-        self._everywhere = [NONE if slot == NONE else int(slots[slot]) for slot in self._everywhere]
+        self._everywhere = [
+            NOWHERE if slot == NOWHERE else int(slots[slot]) for slot in self._everywhere
+        ]
 
-    def _settle(self, queries: Queries) -> None:
+    def _choose_error(self, queries: Queries) -> None:
         """Make the summaries, as fine as the finest query asks for."""
         slots = [slot for slot, _ in self._waiting]
         slots.append(np.array(self.everywhere(), np.int32))
@@ -248,7 +250,7 @@ class Feed:
         if behind.size:
             lane = np.repeat(behind, every.size)
             place = np.tile(np.arange(every.size), behind.size)
-            new = (place >= self._taken[lane]) & (every[place] != NONE)
+            new = (place >= self._taken[lane]) & (every[place] != NOWHERE)
             self._join(every[place[new]], lane[new], queries)
             self._taken[behind] = every.size
 
@@ -257,7 +259,7 @@ class Feed:
     def begin(self, queries: Queries) -> None:
         """Get ready for the first rows."""
         if self.error is None:
-            self._settle(queries)
+            self._choose_error(queries)
 
     def wanted(self, lanes: Int32s) -> Bools:
         """Tell which lanes have a query, or will have one with their first row."""
@@ -283,7 +285,7 @@ class Feed:
         if not due.size:
             return None
         views = self.views(lanes[due])
-        room = Told.room(int(self._cells.lanes.members[views.lane].sum()))
+        room = NewAnswers.room(int(self._cells.lanes.members[views.lane].sum()))
         told = look_at_lanes(
             self._cells, views, queries, flags, self._error(), self.name.window, room, self.looks
         )
@@ -308,7 +310,7 @@ class Feed:
     def told_to(self, slot: int, lane: int, member: int) -> float:
         """Return what a query was told last of a lane; NaN if nothing."""
         members = np.array([member], np.int32)
-        if member == NONE:
+        if member == NOWHERE:
             members = self.members_of(np.array([slot], np.int32))
             members = members[self._lanes_of(members) == lane]
         return float(self._cells.members.told[members[0]]) if members.size else np.nan
@@ -319,7 +321,7 @@ class Feed:
 
     def everywhere(self) -> list[int]:
         """Return the queries that are in every lane."""
-        return [slot for slot in self._everywhere if slot != NONE]
+        return [slot for slot in self._everywhere if slot != NOWHERE]
 
     def shared_by(self, member: int) -> tuple[int, int]:
         """Return how many queries are in a member's cell, and in its lane."""
@@ -335,11 +337,11 @@ class Feed:
 
     # -- state --------------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def track_changes(self) -> None:
         """Take note from now on of what changes, for `changes`."""
         self._journal = FeedJournal().after(self._cells)
 
-    def is_followed(self) -> bool:
+    def tracks_changes(self) -> bool:
         """Tell whether what changes is noted."""
         return self._journal is not None
 
@@ -351,7 +353,7 @@ class Feed:
         """
         cells, members = self._cells.cells, self._cells.members
         used = np.flatnonzero(cells.members[: self._cells.used[CELLS]] > 0)
-        live = np.flatnonzero(members.cell[: self._cells.used[PLACES]] != NONE)
+        live = np.flatnonzero(members.cell[: self._cells.used[PLACES]] != NOWHERE)
         arrays = self._named(used, live)
         heard_of = 0 if self._summaries is None else len(self._summaries)
         self._save_summaries(arrays, arrays["lanes"][arrays["lanes"] < heard_of])
@@ -432,12 +434,12 @@ class Feed:
 
         Parameters
         ----------
-        arrays : with present numbers; ``member.slot`` is `NONE` for queries that are gone
+        arrays : with present numbers; ``member.slot`` is `NOWHERE` for queries that are gone
         member : int32
-            Which members they are, `NONE` for those that are gone or everywhere.
+            Which members they are, `NOWHERE` for those that are gone or everywhere.
         """
         lanes, told = arrays["lanes"], arrays["member.told"]
-        known = np.flatnonzero(member != NONE)
+        known = np.flatnonzero(member != NOWHERE)
         self._cells.members.told[member[known]] = told[known]
         everywhere = np.flatnonzero(np.isin(arrays["member.slot"], self.everywhere()))
         if everywhere.size:
@@ -473,7 +475,7 @@ class Feed:
 
     def _joined(self, slot: Int32s, lane: Int32s, queries: Queries) -> Int32s:
         """Return the members of queries that are everywhere; they join lanes where they are not."""
-        absent = np.flatnonzero(self._find(slot, lane) == NONE)
+        absent = np.flatnonzero(self._find(slot, lane) == NOWHERE)
         self._join(slot[absent], lane[absent], queries)
         # They have joined each lane in order, so how many have is told by the last.
         self._forget_ended()
@@ -484,12 +486,12 @@ class Feed:
         return self._find(slot, lane)
 
     def _find(self, slot: Int32s, lane: Int32s) -> Int32s:
-        """Return the members that queries have in lanes, `NONE` where there is none."""
+        """Return the members that queries have in lanes, `NOWHERE` where there is none."""
         members = self.members_of(slot)
         lanes = self._lanes_of(members).astype(np.int64)
         codes = self._cells.members.slot[members].astype(np.int64) << 32 | lanes
         wanted = slot.astype(np.int64) << 32 | lane.astype(np.int64)
-        found = np.full(slot.size, NONE, np.int32)
+        found = np.full(slot.size, NOWHERE, np.int32)
         if members.size:
             order = np.argsort(codes)
             place = order[np.minimum(np.searchsorted(codes[order], wanted), members.size - 1)]

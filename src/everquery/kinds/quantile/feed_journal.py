@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from everquery.core.arrays import Bools, Floats, Int32s, Int64s, resized
-from everquery.kinds.quantile.rank_cells import CELLS, NONE, PLACES, CellTable
+from everquery.kinds.quantile.rank_cells import CELLS, NOWHERE, PLACES, CellTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class FeedJournal:
         """Return the journal of what changes from now on."""
         places, cells = int(table.used[PLACES]), int(table.used[CELLS])
         members = table.members
-        slot = np.where(members.cell[:places] == NONE, NONE, members.slot[:places])
+        slot = np.where(members.cell[:places] == NOWHERE, NOWHERE, members.slot[:places])
         return FeedJournal(
             slot=slot, told=members.told[:places].copy(), value=table.cells.value[:cells].copy()
         )
@@ -71,10 +71,10 @@ class FeedJournal:
         places, cells = int(table.used[PLACES]), int(table.used[CELLS])
         value = resized(self.value, cells, np.nan)
         other = ~_equal(value, table.cells.value[:cells]) & (table.cells.members[:cells] > 0)
-        slot, told = resized(self.slot, places, NONE), resized(self.told, places, np.nan)
+        slot, told = resized(self.slot, places, NOWHERE), resized(self.told, places, np.nan)
         members = table.members
         new = (slot != members.slot[:places]) | ~_equal(told, members.told[:places])
-        return np.flatnonzero(other), np.flatnonzero(new & (members.cell[:places] != NONE))
+        return np.flatnonzero(other), np.flatnonzero(new & (members.cell[:places] != NOWHERE))
 
 
 def _equal(first: Floats, second: Floats) -> Bools:

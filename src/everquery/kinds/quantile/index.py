@@ -22,7 +22,7 @@ from everquery.index.sort_keys import pack_findings
 from everquery.index.weighed import order_by_position
 from everquery.kinds.quantile.feed import FINEST, Answers, Feed, FeedName, Queries
 from everquery.kinds.quantile.rank_answers import order_by_slot, write_figures
-from everquery.kinds.quantile.rank_cells import NONE
+from everquery.kinds.quantile.rank_cells import NOWHERE
 from everquery.kinds.quantile.spec import Quantile
 from everquery.kinds.quantile.state import QuantilePart, check_asked
 from everquery.stream import Stream
@@ -43,7 +43,7 @@ class _BySlot(NamedTuple):
     last : int64
         How many rows count; 0 for all.
     feed, member : int32
-        Which feed, and which member of it: `NONE` while it waits, or where it has many.
+        Which feed, and which member of it: `NOWHERE` while it waits, or where it has many.
     """
 
     phi: Floats
@@ -56,7 +56,7 @@ class _BySlot(NamedTuple):
     def of(cls, size: int) -> _BySlot:
         """Return room for so many queries."""
         longs = np.zeros(size, np.int64)
-        return cls(np.zeros(size), np.zeros(size), longs, *np.full((2, size), NONE, np.int32))
+        return cls(np.zeros(size), np.zeros(size), longs, *np.full((2, size), NOWHERE, np.int32))
 
 
 class QuantileIndex(KindIndex):
@@ -77,7 +77,7 @@ class QuantileIndex(KindIndex):
         self.feeds: dict[FeedName, Feed] = {}
         self._names: list[FeedName] = []  # by number, also of feeds that have ended
         self._by_slot = _BySlot.of(0)
-        self._followed: tuple[FeedName, ...] = ()
+        self._tracked: tuple[FeedName, ...] = ()
 
     @property
     def _queries(self) -> Queries:
@@ -90,11 +90,11 @@ class QuantileIndex(KindIndex):
         most = int(slots.max(initial=-1)) + 1
         if most > self._by_slot.phi.size:
             size = max(most, 2 * self._by_slot.phi.size)
-            self._by_slot = _BySlot(*(resized(column, size, NONE) for column in self._by_slot))
+            self._by_slot = _BySlot(*(resized(column, size, NOWHERE) for column in self._by_slot))
         self._by_slot.phi[slots] = numbers["phi"]
         self._by_slot.epsilon[slots] = numbers["epsilon"]
         self._by_slot.last[slots] = numbers["last"]
-        self._by_slot.member[slots] = NONE
+        self._by_slot.member[slots] = NOWHERE
 
     def numbers(self, slots: Int32s) -> dict[str, Array]:
         """Return what queries ask for."""
@@ -128,10 +128,10 @@ class QuantileIndex(KindIndex):
             feed.cancel(part)
             self._place(feed)
             member = self._by_slot.member[part]
-            feed.drop(part, member[member != NONE], self._queries)
+            feed.drop(part, member[member != NOWHERE], self._queries)
             if feed.is_empty():
                 del self.feeds[feed.name]
-        self._by_slot.member[slots] = NONE
+        self._by_slot.member[slots] = NOWHERE
 
     def _place(self, feed: Feed) -> None:
         """Give queries that wait their cells."""
@@ -142,7 +142,7 @@ class QuantileIndex(KindIndex):
         """Have queries told what they missed with the next rows."""
         for feed, part in self._by_feed(slots):
             member = self._by_slot.member[part]
-            feed.renew(feed.members_of(part) if (member == NONE).any() else member)
+            feed.renew(feed.members_of(part) if (member == NOWHERE).any() else member)
 
     def _by_feed(self, slots: Int32s) -> Iterator[tuple[Feed, Int32s]]:
         """Yield feeds, and which of the queries are theirs."""
@@ -167,7 +167,7 @@ class QuantileIndex(KindIndex):
 
     def _forget_feeds(self) -> None:
         """Forget the names of feeds that have ended; the others get new numbers."""
-        number = np.full(len(self._names) + 1, NONE, np.int32)  # the last is for queries of none
+        number = np.full(len(self._names) + 1, NOWHERE, np.int32)  # the last is for queries of none
         kept = [i for i, name in enumerate(self._names) if name in self.feeds]
         number[kept] = np.arange(len(kept))
         self._names = [self._names[i] for i in kept]
@@ -225,7 +225,7 @@ class QuantileIndex(KindIndex):
         feed = self.feed_of(slot)
         phi, epsilon = float(self._by_slot.phi[slot]), float(self._by_slot.epsilon[slot])
         finest = FINEST if feed.error is None else feed.finest()
-        n = feed.rows(lane) if lane != NONE else 0
+        n = feed.rows(lane) if lane != NOWHERE else 0
         if not n:
             return np.nan, 0, 0, 0, max(epsilon, finest)
         self._place(feed)
@@ -237,10 +237,10 @@ class QuantileIndex(KindIndex):
         """Return how a query is answered."""
         feed = self.feed_of(slot)
         member = int(self._by_slot.member[slot])
-        if member == NONE:
+        if member == NOWHERE:
             members = feed.members_of(np.array([slot], np.int32))
-            member = int(members[0]) if members.size else NONE
-        cell, lane = (1, 1) if member == NONE else feed.shared_by(member)
+            member = int(members[0]) if members.size else NOWHERE
+        cell, lane = (1, 1) if member == NOWHERE else feed.shared_by(member)
         others = "no other query" if cell == 1 else f"{cell - 1:,} other queries"
         path = f"cell of ranks that it shares with {others}, in a summary of the rows"
         rows = sum(map(len, self.layers))
@@ -270,8 +270,8 @@ class QuantileIndex(KindIndex):
             feed.load_rows(arrays)
             self._place(feed)
             slot = arrays["member.slot"]
-            here = (slot != NONE) & (self._by_slot.feed[slot] == self._names.index(name))
-            member = np.where(here, self._by_slot.member[slot], NONE)
+            here = (slot != NOWHERE) & (self._by_slot.feed[slot] == self._names.index(name))
+            member = np.where(here, self._by_slot.member[slot], NOWHERE)
             feed.load_told(arrays, member, self._queries)
 
     def has_loaded(self) -> None:
@@ -284,16 +284,16 @@ class QuantileIndex(KindIndex):
         for feed in self.feeds.values():
             self._place(feed)
 
-    def follow(self) -> None:
+    def track_changes(self) -> None:
         """Take note of what changes in all feeds from now on."""
-        self._followed = tuple(self.feeds)
+        self._tracked = tuple(self.feeds)
         for feed in self.feeds.values():
-            feed.follow()
+            feed.track_changes()
 
-    def is_followed(self) -> bool:
-        """Tell whether there are no other feeds than those that were there at `follow`."""
-        return tuple(self.feeds) == self._followed and all(
-            feed.is_followed() for feed in self.feeds.values()
+    def tracks_changes(self) -> bool:
+        """Tell whether there are no other feeds than those that were there at `track_changes`."""
+        return tuple(self.feeds) == self._tracked and all(
+            feed.tracks_changes() for feed in self.feeds.values()
         )
 
     def nbytes(self) -> int:

@@ -12,7 +12,7 @@ from everquery.errors import InvalidQueryError
 from everquery.kinds.answer import Answer, Asked, AskedQuery
 from everquery.kinds.quantile.feed import Feed
 from everquery.kinds.quantile.index import QuantileIndex
-from everquery.kinds.quantile.rank_cells import NONE
+from everquery.kinds.quantile.rank_cells import NOWHERE
 from everquery.kinds.quantile.spec import LAST, PHI
 from everquery.queries.block import unknown_attribute
 from everquery.queries.spec import LONGEST_KEY, Key, bad_text
@@ -52,7 +52,7 @@ def quantiles(
         last = int(LAST.read(last))
     feed = _feed(asked, attribute, keyed=key is not None, last=last)
     lane = 0 if key is None else _lane_of(asked, key)
-    n = feed.rows(lane) if lane != NONE else 0
+    n = feed.rows(lane) if lane != NOWHERE else 0
     if not n or feed.error is None:
         return [Answer(None, 0, 0, 0, feed.error or 0.0)] * len(ranks)
     found = (feed.answer(lane, each, feed.error, np.nan) for each in ranks)
@@ -60,7 +60,7 @@ def quantiles(
 
 
 def _lane_of(asked: Asked, key: Key) -> int:
-    """Return the number of a key; `NONE` if it has not been seen."""
+    """Return the number of a key; `NOWHERE` if it has not been seen."""
     if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
         raise InvalidQueryError(f"key is {key!r}; a key is a string or an integer")
     if isinstance(key, str):
@@ -68,7 +68,7 @@ def _lane_of(asked: Asked, key: Key) -> int:
         if reason:
             raise InvalidQueryError(reason)
     elif not -(2**63) <= key < 2**63:
-        return NONE
+        return NOWHERE
     return asked.key_number(key if isinstance(key, str) else int(key))
 
 

@@ -17,7 +17,7 @@ from everquery.core.arrays import Array, Floats, Int32s, Int64s
 from everquery.core.jit import kernel, part
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.kinds.quantile.gk_merge import first_above, nearest
-from everquery.kinds.quantile.rank_cells import NONE, CellTable, Members, ends_of
+from everquery.kinds.quantile.rank_cells import NOWHERE, CellTable, Members, ends_of
 
 FEWEST_RANKS = 4.0  # of a cell that one value answers
 
@@ -122,7 +122,7 @@ class Views(NamedTuple):
     r_plus: Int64s
 
 
-class Told(NamedTuple):
+class NewAnswers(NamedTuple):
     """What queries are told.
 
     Attributes
@@ -141,16 +141,16 @@ class Told(NamedTuple):
     high: Int64s
 
     @classmethod
-    def room(cls, n: int) -> Told:
+    def room(cls, n: int) -> NewAnswers:
         """Return room for so many."""
         slot, place = np.empty((2, n), np.int32)
         low, high = np.empty((2, n), np.int64)
         return cls(slot, place, np.empty(n), low, high)
 
-    def take(self, picked: Int64s | slice) -> Told:
+    def take(self, picked: Int64s | slice) -> NewAnswers:
         """Return the picked ones."""
         columns: tuple[Array, ...] = self
-        return Told(*(column[picked] for column in columns))
+        return NewAnswers(*(column[picked] for column in columns))
 
 
 @part
@@ -250,7 +250,13 @@ def may_have_left(views: Views, i: int, window: int, value: float) -> bool:
 
 @part
 def tell(
-    members: Members, m: int, place: int, value: float, ranks: tuple[int, int], out: Told, k: int
+    members: Members,
+    m: int,
+    place: int,
+    value: float,
+    ranks: tuple[int, int],
+    out: NewAnswers,
+    k: int,
 ) -> None:
     """Tell a member a value."""
     out.slot[k] = members.slot[m]
@@ -264,13 +270,13 @@ def tell(
 @part
 def tell_each(
     found: CellTable, cell: int, views: Views, i: int, queries: tuple[Floats, Floats],
-    flags: Flags, error: float, out: Told, k: int,
+    flags: Flags, error: float, out: NewAnswers, k: int,
 ) -> int:  # fmt: skip
     """Answer each query of a cell by itself; return how many answers there are then."""
     phi, epsilon = queries
     members = found.members
     m = found.cells.first[cell]
-    while m != NONE:
+    while m != NOWHERE:
         q = members.slot[m]
         if flags[q] & LIVE_MASK == LIVE:
             kept, value, low, high = answer_query(
@@ -285,13 +291,19 @@ def tell_each(
 
 @part
 def tell_all(
-    found: CellTable, cell: int, i: int, flags: Flags, ranks: tuple[int, int], out: Told, k: int
+    found: CellTable,
+    cell: int,
+    i: int,
+    flags: Flags,
+    ranks: tuple[int, int],
+    out: NewAnswers,
+    k: int,
 ) -> int:
     """Tell the queries of a cell its new value, those that know it excepted."""
     members = found.members
     value = found.cells.value[cell]
     m = found.cells.first[cell]
-    while m != NONE:
+    while m != NOWHERE:
         q = members.slot[m]
         if members.told[m] != value and flags[q] & LIVE_MASK == LIVE:
             tell(members, m, i, value, ranks, out, k)
@@ -303,7 +315,7 @@ def tell_all(
 @part
 def tell_others(
     found: CellTable, cell: int, views: Views, i: int, flags: Flags, error: float, window: int,
-    ranks: tuple[int, int], out: Told, k: int,
+    ranks: tuple[int, int], out: NewAnswers, k: int,
 ) -> int:  # fmt: skip
     """Tell the queries that do not know the value of their cell, which stays, what they need.
 
@@ -320,7 +332,7 @@ def tell_others(
     apart = 0
     other, does, other_due = np.nan, False, offer_due  # queries that joined together know the same
     m = cells.first[cell]
-    while m != NONE:
+    while m != NOWHERE:
         told = members.told[m]
         if told != value and flags[members.slot[m]] & LIVE_MASK == LIVE:
             if not math.isnan(told) and told != other:
@@ -342,19 +354,19 @@ def tell_others(
 @kernel
 def order_by_slot(slot: Int32s, slots: int, order: Int64s) -> None:
     """List what was told by ascending slot; no query is told two things."""
-    place = np.full(slots, NONE, np.int64)
+    place = np.full(slots, NOWHERE, np.int64)
     for k in range(slot.size):
         place[slot[k]] = k
     n = 0
     for q in range(slots):
-        if place[q] != NONE:
+        if place[q] != NOWHERE:
             order[n] = place[q]
             n += 1
 
 
 @kernel
 def write_figures(
-    told: Told, order: Int64s, n: Int64s, epsilon: Floats, finest: float,
+    told: NewAnswers, order: Int64s, n: Int64s, epsilon: Floats, finest: float,
     value: Floats, rank_low: Int64s, rank_high: Int64s, rows: Int64s, kept_epsilon: Floats,
 ) -> None:  # fmt: skip
     """Write the figures of what was told, in an order: the columns of a notice."""
@@ -370,7 +382,7 @@ def write_figures(
 @kernel
 def look_at_lanes(
     found: CellTable, views: Views, queries: tuple[Floats, Floats], flags: Flags, error: float,
-    window: int, out: Told, looks: Int64s,
+    window: int, out: NewAnswers, looks: Int64s,
 ) -> int:  # fmt: skip
     """Answer all queries of some lanes whose answers may have become wrong.
 
@@ -395,7 +407,7 @@ def look_at_lanes(
         n, seen = views.n[i], views.seen[i]
         next_due = np.int64(1) << 62
         cell = found.lanes.first[lane]
-        while cell != NONE:
+        while cell != NOWHERE:
             if cells.members[cell] and (cells.due[cell] <= seen or cells.fresh[cell]):
                 looks[0] += 1
                 before = cells.value[cell]

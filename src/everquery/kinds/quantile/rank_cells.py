@@ -21,7 +21,7 @@ import numpy as np
 from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s, resized
 from everquery.core.jit import kernel, part
 
-NONE = -1
+NOWHERE = -1
 LOOK_NOW = 0  # as the row count at which a lane or cell is due
 
 
@@ -84,7 +84,7 @@ class Members(NamedTuple):
     ----------
     slot : int32
     cell : int32
-        `NONE` where a place is free.
+        `NOWHERE` where a place is free.
     before, after : int32
         Neighbours in the cell's list.
     told : float64
@@ -104,7 +104,7 @@ class CellTable(NamedTuple):
     Attributes
     ----------
     table : int32, a power of 2
-        Cells by hash of lane and code, `NONE` where there is none.
+        Cells by hash of lane and code, `NOWHERE` where there is none.
     free : int32
         Free places of members, a stack.
     used : int64, shape (3,)
@@ -127,7 +127,7 @@ class CellTable(NamedTuple):
             Lanes(ints, longs, longs),
             Cells(ints, longs, floats, longs, flags, flags, ints, ints, ints),
             Members(ints, ints, ints, ints, floats),
-            np.full(8, NONE, np.int32),
+            np.full(8, NOWHERE, np.int32),
             ints,
             np.zeros(3, np.int64),
         )
@@ -139,7 +139,7 @@ class CellTable(NamedTuple):
             return self
         size = max(lanes, 2 * known)
         first, members, due = self.lanes
-        grown = Lanes(resized(first, size, NONE), resized(members, size), resized(due, size))
+        grown = Lanes(resized(first, size, NOWHERE), resized(members, size), resized(due, size))
         return self._replace(lanes=grown)
 
     def is_wasteful(self, queries: int) -> bool:
@@ -158,16 +158,16 @@ class CellTable(NamedTuple):
     def without_empty(self) -> tuple[CellTable, Int64s]:
         """Return the same without empty cells, and which of the cells have stayed, in order."""
         kept = np.flatnonzero(self._needed())
-        number = np.full(int(self.used[CELLS]), NONE, np.int32)
+        number = np.full(int(self.used[CELLS]), NOWHERE, np.int32)
         number[kept] = np.arange(kept.size)
         columns: tuple[Array, ...] = self.cells
         cells = Cells(*(column[kept] for column in columns))
         lanes = self.lanes._replace(first=self.lanes.first.copy())
         relink(lanes.first, self.cells.after, number, cells.after)
         members = self.members._replace(cell=self.members.cell.copy())
-        placed = np.flatnonzero(members.cell[: int(self.used[PLACES])] != NONE)
+        placed = np.flatnonzero(members.cell[: int(self.used[PLACES])] != NOWHERE)
         members.cell[placed] = number[members.cell[placed]]
-        table = np.full(1 << (2 * kept.size + 7).bit_length(), NONE, np.int32)
+        table = np.full(1 << (2 * kept.size + 7).bit_length(), NOWHERE, np.int32)
         hash_again(cells, kept.size, table)
         used = self.used.copy()
         used[CELLS] = kept.size
@@ -180,7 +180,7 @@ class CellTable(NamedTuple):
         if cells > self.cells.lane.size:
             size = max(cells, 2 * self.cells.lane.size)
             found = found._replace(cells=Cells(*(resized(column, size) for column in self.cells)))
-            table = np.full(1 << (2 * size - 1).bit_length(), NONE, np.int32)
+            table = np.full(1 << (2 * size - 1).bit_length(), NOWHERE, np.int32)
             hash_again(found.cells, int(self.used[CELLS]), table)
             found = found._replace(table=table)
         places = int(self.used[PLACES]) + queries
@@ -241,7 +241,7 @@ def hash_again(cells: Cells, used: int, table: Int32s) -> None:
     """Put all cells into a new table."""
     for cell in range(used):
         at = hash_of(cells.lane[cell], cells.code[cell], table.size)
-        while table[at] != NONE:
+        while table[at] != NOWHERE:
             at = (at + 1) & (table.size - 1)
         table[at] = cell
 
@@ -255,21 +255,21 @@ def relink(first: Int32s, after: Int32s, number: Int32s, out: Int32s) -> None:
     first : int32, by lane, changed
     after : int32, by cell
     number : int32, by cell
-        The new number of each cell, `NONE` for one that is left out.
+        The new number of each cell, `NOWHERE` for one that is left out.
     out : int32, by new number
         The next cell of the lane.
     """
     for lane in range(first.size):
-        cell, last = first[lane], NONE
-        first[lane] = NONE
-        while cell != NONE:
+        cell, last = first[lane], NOWHERE
+        first[lane] = NOWHERE
+        while cell != NOWHERE:
             new = number[cell]
-            if new != NONE:
-                if last == NONE:
+            if new != NOWHERE:
+                if last == NOWHERE:
                     first[lane] = new
                 else:
                     out[last] = new
-                out[new] = NONE
+                out[new] = NOWHERE
                 last = new
             cell = after[cell]
 
@@ -279,7 +279,7 @@ def cell_of(found: CellTable, lane: int, code: int) -> int:
     """Return a cell by lane and code; it is made if it is not there."""
     cells, table = found.cells, found.table
     at = hash_of(lane, code, table.size)
-    while table[at] != NONE:
+    while table[at] != NOWHERE:
         if cells.lane[table[at]] == lane and cells.code[table[at]] == code:
             return int(table[at])
         at = (at + 1) & (table.size - 1)
@@ -293,7 +293,7 @@ def cell_of(found: CellTable, lane: int, code: int) -> int:
     cells.fresh[cell] = 0
     cells.apart[cell] = 0
     cells.members[cell] = 0
-    cells.first[cell] = NONE
+    cells.first[cell] = NOWHERE
     cells.after[cell] = found.lanes.first[lane]
     found.lanes.first[lane] = cell
     return cell
@@ -334,9 +334,9 @@ def join_cells(found: CellTable, lane: Int32s, slot: Int32s, code: Int64s, membe
         members.slot[m] = q
         members.cell[m] = cell
         members.told[m] = np.nan
-        members.before[m] = NONE
+        members.before[m] = NOWHERE
         members.after[m] = cells.first[cell]
-        if cells.first[cell] != NONE:
+        if cells.first[cell] != NOWHERE:
             members.before[cells.first[cell]] = m
         cells.first[cell] = m
         cells.members[cell] += 1
@@ -351,13 +351,13 @@ def leave_cells(found: CellTable, member: Int32s) -> None:
     members, cells = found.members, found.cells
     for m in member:
         cell, before, after = members.cell[m], members.before[m], members.after[m]
-        if before == NONE:
+        if before == NOWHERE:
             cells.first[cell] = after
         else:
             members.after[before] = after
-        if after != NONE:
+        if after != NOWHERE:
             members.before[after] = before
-        members.cell[m] = NONE
+        members.cell[m] = NOWHERE
         found.free[found.used[FREE]] = m
         found.used[FREE] += 1
         cells.members[cell] -= 1

@@ -14,7 +14,7 @@ from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
 from everquery.queries.fields import AttributeField, FlagField, declared
 from everquery.queries.interval import Interval
-from everquery.queries.numbers import NONE, Bools, Limit, NumberColumn, NumberField
+from everquery.queries.numbers import NO_NUMBER, Bools, Limit, NumberColumn, NumberField
 from everquery.queries.spec import LONGEST_ID, Query, bad_text
 from everquery.stream import Stream
 
@@ -122,7 +122,7 @@ class Quantile(Query):
     @property
     def shared_name(self) -> str:
         """Which rows it ranks: queries that rank the same ones share a summary."""
-        return _rows_name(self.attribute, self.last or NONE)
+        return _rows_name(self.attribute, self.last or NO_NUMBER)
 
     @classmethod
     def shared_names(
@@ -171,7 +171,7 @@ class Quantile(Query):
         """Yield which rows of a table can't be for what several columns say together, and why."""
         last, epsilon = numbers["last"], numbers["epsilon"]
         yield (
-            (last != NONE) & (epsilon != NONE) & _is_short(last, epsilon),
+            (last != NO_NUMBER) & (epsilon != NO_NUMBER) & _is_short(last, epsilon),
             "last is shorter than 1/epsilon rows, so no rank but the exact one would do; give more"
             " of either",
         )

@@ -46,21 +46,21 @@ class QuantilePart(Part):
         self._index = index
         self._queries = queries
         self._keys = keys
-        self._follows = False
+        self._marked = False
 
     def whole(self) -> Saved:
         """Return all feeds."""
         index = self._index
         slots = self._queries()
-        if self._follows:
+        if self._marked:
             index.place_all()
-            index.follow()
+            index.track_changes()
         return self._saved(slots, ((feed, feed.whole()) for feed in index.feeds.values()))
 
     def changes(self) -> Saved | None:
         """Return what changed, or everything if there are other feeds than before."""
         index = self._index
-        if not index.is_followed():
+        if not index.tracks_changes():
             return self.whole()
         index.place_all()
         changes = [(feed, feed.changes()) for feed in index.feeds.values()]
@@ -78,10 +78,10 @@ class QuantilePart(Part):
             saved.arrays.update({f"{label} {part}": array for part, array in arrays.items()})
         return saved
 
-    def follow(self) -> None:
+    def mark_committed(self) -> None:
         """Note from now on what changes in all feeds."""
-        self._follows = True
-        self._index.follow()
+        self._marked = True
+        self._index.track_changes()
 
     def load(self, saved: Saved) -> None:
         """Check and take over what was saved of feeds; the queries are here already."""

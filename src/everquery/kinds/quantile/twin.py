@@ -61,7 +61,7 @@ class Twin(twin.Twin):
     def _queries_of(self, name: FeedName) -> list[Quantile]:
         return [query for query in self.queries.values() if feed_of(query) == name]
 
-    def answer(self, query: Quantile, seen: twin.Seen) -> Iterator[twin.Told]:
+    def answer(self, query: Quantile, seen: twin.Seen) -> Iterator[twin.Happened]:
         """Yield a change after the last row of the lane, if what was told won't do."""
         name = feed_of(query)
         lane = seen.key if name.keyed else None
@@ -77,6 +77,6 @@ class Twin(twin.Twin):
             return
         value = told[lane] = rows[best - 1]
         bounds = ("rank_low", best), ("rank_high", best)
-        yield twin.Told(
+        yield twin.Happened(
             "change", (("value", value), *bounds, ("n", len(rows)), ("epsilon", epsilon))
         )

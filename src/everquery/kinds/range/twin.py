@@ -11,7 +11,7 @@ from everquery.kinds.range.spec import Range
 class Twin(twin.Twin):
     """Every event inside the box is told."""
 
-    def answer(self, query: Range, seen: twin.Seen) -> Iterator[twin.Told]:
+    def answer(self, query: Range, seen: twin.Seen) -> Iterator[twin.Happened]:
         """Yield a match if the event is inside."""
         if self.inside(query, seen.key, seen.values):
-            yield twin.Told("match")
+            yield twin.Happened("match")

@@ -265,7 +265,7 @@ class BoxTotals:
             rows, edges = rows[alive], edges.among(0, rows.size, alive)
         return out, n
 
-    def settle(self) -> None:
+    def add_up(self) -> None:
         """Nothing is put off here."""
 
     def expect(self, lowest: Int64s) -> None:

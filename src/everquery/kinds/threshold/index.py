@@ -111,7 +111,7 @@ class ThresholdIndex(KindIndex):
 
     def _retire(self, segment: ThresholdSegment) -> None:
         """Take back from a segment what its queries lack."""
-        segment.settle()
+        segment.add_up()
         left = segment.lefts.left
         known = np.flatnonzero(left != NEVER)
         self._by_slot.left[segment.all_rows().slot[known]] = left[known]
@@ -139,7 +139,7 @@ class ThresholdIndex(KindIndex):
                 rows = np.flatnonzero(np.isin(segment.rows.slot, slots))
                 if rows.size:
                     segment.stop_tracking()
-                    segment.settle()
+                    segment.add_up()
                     yield segment, rows
 
     def renumber(self, slots: Int32s) -> None:

@@ -91,7 +91,7 @@ def walk_lane(
     rows: tuple[int, int], begin: int, end: int, ranks: Int64s, weight: Int64s,
     intervals: tuple[Int32s, Int32s], slot: Int32s, flags: Flags, lefts: Lefts, out: Int64s, n: int,
 ) -> tuple[Int64s, int, int]:  # fmt: skip
-    """Take a lane's rows, all settled, through a few events; also return the least they lack."""
+    """Take a lane's rows, all added up, through a few events; also return the least they lack."""
     lowest = ENDLESS
     for row in range(rows[0], rows[1]):
         rest = lefts.left[row]
@@ -225,7 +225,7 @@ def count_intervals(
         looks = weighs >= slack[lane]
         if looks:
             looked += rows[1] - rows[0]
-        if looks and end - begin <= FEW_EVENTS and lefts.settled[lane]:
+        if looks and end - begin <= FEW_EVENTS and lefts.added_up[lane]:
             out, fires, slack[lane] = walk_lane(
                 rows, begin, end, ranks, weight, intervals, slot, flags, lefts, out, fires
             )
@@ -233,7 +233,7 @@ def count_intervals(
         for i in range(begin, end):
             if ranks[i] >= base:
                 counts[ranks[i]] += weight[i]
-        lefts.settled[lane] = looks
+        lefts.added_up[lane] = looks
         if not looks:
             slack[lane] -= weighs
             continue
@@ -288,14 +288,14 @@ def pass_rows(
 
 
 @kernel
-def settle_lanes(
+def add_up_lanes(
     lanes: tuple[Int64s, Int64s], intervals: tuple[Int32s, Int32s], lefts: Lefts, counts: Int64s,
     prefix: Int64s,
 ) -> None:  # fmt: skip
     """Tell rows of the weight that lanes have added up; none of them can fire by it."""
     row_start, rank_start = lanes
     for lane in range(row_start.size - 1):
-        if lefts.settled[lane]:
+        if lefts.added_up[lane]:
             continue
         base = rank_start[lane]
         add_up(counts, base, rank_start[lane + 1], prefix)
@@ -303,7 +303,7 @@ def settle_lanes(
             if lefts.left[row] != NEVER:
                 gain = prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
                 lefts.left[row] -= gain
-        lefts.settled[lane] = 1
+        lefts.added_up[lane] = 1
 
 
 @dataclass(slots=True)
@@ -419,16 +419,16 @@ class IntervalTotals:
         """Return what a batch may take at most."""
         return events * EVENT_NS + len(self.rows) * ROW_NS
 
-    def settle(self) -> None:
+    def add_up(self) -> None:
         """Bring what every row lacks up to date."""
-        if not self.lefts.settled.all():
-            settle_lanes(
+        if not self.lefts.added_up.all():
+            add_up_lanes(
                 (self.row_start, self.rank_start), self.intervals, self.lefts, self.counts,
                 self._scratch[0],
             )  # fmt: skip
 
     def expect(self, lowest: Int64s) -> None:
-        """Note the least that a row of each lane lacks now; all lanes are settled."""
+        """Note the least that a row of each lane lacks now; all lanes are added up."""
         self.slack[:] = lowest
 
     def explain(self, row: int) -> Explained:

@@ -65,7 +65,7 @@ class ThresholdSegment:
 
     @property
     def lefts(self) -> Lefts:
-        """What each row lacks, when it was last settled."""
+        """What each row lacks, when it was last added up."""
         return self.totals.lefts
 
     def count(self, events: WeighedEvents, flags: Flags) -> Fires:
@@ -113,7 +113,7 @@ class ThresholdSegment:
         return n * (EVENT_NS + SIGNAL_NS * signals)
 
     def _start_tracking(self) -> None:
-        self.settle()
+        self.add_up()
         rows, left = self.rows, self.lefts.left
         running = left != NEVER
         lane = np.searchsorted(self.totals.lane_key, rows.key).astype(np.int32)
@@ -127,7 +127,7 @@ class ThresholdSegment:
     def stop_tracking(self) -> None:
         """Go back to adding up, with what every row lacks now."""
         if self.tracking is not None:
-            self.settle()
+            self.add_up()
             self.tracking, self.missed = None, 0.0
             self.expect()
 
@@ -150,10 +150,10 @@ class ThresholdSegment:
 
     # -- state --------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def add_up(self) -> None:
         """Bring what every row lacks up to date."""
         if self.tracking is None:
-            self.totals.settle()
+            self.totals.add_up()
             return
         rows = np.flatnonzero(self.lefts.left != NEVER)
         seen = self._before[rows] + self.tracking.seen(rows)

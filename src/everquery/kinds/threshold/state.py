@@ -62,7 +62,7 @@ class ThresholdPart(Part):
         arrays: dict[str, Array] = {"query": changed.astype(np.int32), "left": left[changed]}
         return Saved(arrays=arrays, whole=False)
 
-    def follow(self) -> None:
+    def mark_committed(self) -> None:
         """Note what queries lack, and have it counted batch by batch."""
         self._index.add_up()
         self._slots, self._left = self._counts()

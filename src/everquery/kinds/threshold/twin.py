@@ -22,7 +22,7 @@ class Twin(twin.Twin):
         super().begin(query)
         self._seen[query.id] = 0
 
-    def answer(self, query: Threshold, seen: twin.Seen) -> Iterator[twin.Told]:
+    def answer(self, query: Threshold, seen: twin.Seen) -> Iterator[twin.Happened]:
         """Yield a fire if the total is reached."""
         if not self.inside(query, seen.key, seen.values):
             return
@@ -31,7 +31,7 @@ class Twin(twin.Twin):
         if weight >= query.total:
             self._seen[query.id] = 0
             further = ("total", weight), ("rounds", weight // query.total)
-            yield twin.Told("fire", further, ends=not query.repeat)
+            yield twin.Happened("fire", further, ends=not query.repeat)
 
     def progress(self, query: Threshold) -> int:
         """Return how much weight a query has seen."""

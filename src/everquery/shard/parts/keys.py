@@ -48,7 +48,7 @@ class KeysPart(Part):
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._keys, self._admission = shard.contents.keys, shard.contents.admission
-        self._follows = False
+        self._marked = False
         # Of each key, as it was committed.
         self._next_seq: Int64s = np.empty(0, np.int64)
         self._seen: Bytes = np.empty(0, np.uint8)
@@ -72,8 +72,8 @@ class KeysPart(Part):
             saved.arrays["number"] = numbers
         self._keys.save(numbers, first, saved)
         self._admission.save(saved)
-        if self._follows:
-            self.follow()
+        if self._marked:
+            self.mark_committed()
         return saved
 
     def _changed(self) -> Int32s:
@@ -84,10 +84,10 @@ class KeysPart(Part):
         changed[:known] |= keys.seen[:known] != self._seen
         return np.flatnonzero(changed).astype(np.int32)
 
-    def follow(self) -> None:
+    def mark_committed(self) -> None:
         """Note how far each key is."""
         keys = self._keys
-        self._follows = True
+        self._marked = True
         self._next_seq = keys.next_seq[: len(keys)].copy()
         self._seen = keys.seen[: len(keys)].copy()
 

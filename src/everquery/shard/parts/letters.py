@@ -26,7 +26,7 @@ class LettersPart(Part):
 
     def whole(self) -> Saved:
         """Return counts and letters."""
-        self.follow()
+        self.mark_committed()
         letters = self._contents.dead_letters
         strings = {"kept": table_bytes(letters.table())}
         return Saved({"counts": letters.by_reason()}, strings=strings)
@@ -34,10 +34,10 @@ class LettersPart(Part):
     def changes(self) -> Saved | None:
         """Return all of it, if there is anything new."""
         before = self._counts
-        self.follow()
+        self.mark_committed()
         return None if before is not None and before == self._counts else self.whole()
 
-    def follow(self) -> None:
+    def mark_committed(self) -> None:
         """Note the counts."""
         letters = self._contents.dead_letters
         self._counts = None if len(letters) else letters.by_reason()

@@ -160,7 +160,7 @@ class WaitingPart(Part):
         before, saved = self._empty, self.whole()
         return None if before is not None and before == self._empty else saved
 
-    def follow(self) -> None:
+    def mark_committed(self) -> None:
         """Note whether nothing waits."""
         self.whole()
 

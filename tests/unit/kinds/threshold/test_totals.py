@@ -102,7 +102,7 @@ def test_fires_are_those_of_counting_one_by_one(sizes, attributes, keys, repeat,
         wanted = naive.count(events)
         assert counted(totals, events, flags) == wanted
         fired += len(wanted)
-    totals.settle()
+    totals.add_up()
     left = totals.lefts.left
     slot = totals.rows.slot
     assert (left == np.where(naive.alive, total - naive.seen, NEVER)[slot]).all()
@@ -143,7 +143,7 @@ def test_ways_change_and_the_answer_does_not(attributes, keys, monkeypatch):
         events = random_events(rng, size, attributes, keys)
         assert counted(segment, events, flags) == naive.count(events)
         tracked.append(segment.tracking is not None)
-        segment.settle()
+        segment.add_up()
         slot = segment.rows.slot
         wanted = np.where(naive.alive, total - naive.seen, NEVER)[slot]
         assert (segment.lefts.left == wanted).all()

@@ -23,7 +23,7 @@ _TIMES = (
 _LONG_INTEGER = r"^\s*[+-]?\d{16,}\s*$"
 
 
-def cast_cells(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast_texts(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a column in another type; null where a value can't be read."""
     if column.type == kind:
         return column
@@ -45,7 +45,7 @@ def _cast(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
 
 
 def unread(before: pa.Array, after: pa.Array) -> pa.Array | None:
-    """Return the text of the cells that could not be read, null for others; None if all could."""
+    """Return the text of the texts that could not be read, null for others; None if all could."""
     if after.null_count == before.null_count:
         return None
     failed = pc.and_(before.is_valid(), after.is_null())
@@ -54,7 +54,7 @@ def unread(before: pa.Array, after: pa.Array) -> pa.Array | None:
 
 
 def unread_column(rows: int, texts: Mapping[str, pa.Array]) -> pa.Array:
-    """Return the column that tells an engine which cells could not be read, and their texts."""
+    """Return the column that tells an engine which texts could not be read, and their texts."""
     at, names, values = [], [], []
     for name, column in texts.items():
         failed = pc.indices_nonzero(column.is_valid())
@@ -77,7 +77,7 @@ def time_type(column: pa.Array) -> pa.DataType | None:
     """
     best, left = None, len(column)
     for kind in _TIMES:
-        null = cast_cells(column, kind).null_count
+        null = cast_texts(column, kind).null_count
         if null < left:
             best, left = kind, null
         if null == column.null_count:
@@ -86,11 +86,11 @@ def time_type(column: pa.Array) -> pa.DataType | None:
 
 
 def numbers(column: pa.Array) -> pa.Array:
-    """Return cells as numbers: integers where all are, so that none is rounded; else floats."""
+    """Return texts as numbers: integers where all are, so that none is rounded; else floats."""
     try:
         return pc.utf8_trim_whitespace(column).cast(pa.int64())
     except pa.ArrowException:
-        floats = cast_cells(column, pa.float64())
+        floats = cast_texts(column, pa.float64())
     long = pc.match_substring_regex(column, _LONG_INTEGER)
     if not pc.any(long).as_py():
         return floats

@@ -1,4 +1,4 @@
-"""Files in spans: every event once, in order, with the types that were settled."""
+"""Files in sections: every event once, in order, with the types that were finished."""
 
 import json
 
@@ -8,9 +8,9 @@ import pytest
 
 import everquery as eq
 from everquery.errors import EverqueryError
-from everquery.sources import spans
+from everquery.sources import sections
 from everquery.sources.folder_journal import FolderJournal, files_of, first_file
-from everquery.sources.spans import read_span, spans_of, types_of
+from everquery.sources.sections import read_section, sections_of, types_of
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
 ROWS = [{"symbol": f"S{i % 7}", "ts": i, "price": i / 4} for i in range(500)]
@@ -35,15 +35,15 @@ def write(path, rows=ROWS):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet", "arrow"])
 def test_spans_hold_every_event_once(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(spans, "SPAN_BYTES", 700)
+    monkeypatch.setattr(sections, "SPAN_BYTES", 700)
     path = write(tmp_path / f"e.{suffix}")
     schema = types_of(path, STREAM)
     assert schema == pa.schema(
         [("symbol", pa.string()), ("ts", pa.int64()), ("price", pa.float64())]
     )
-    found = list(spans_of(path))
-    assert len(found) > 3 or suffix in spans.WHOLE
-    rows = [row for span in found for batch in read_span(span, STREAM, schema)
+    found = list(sections_of(path))
+    assert len(found) > 3 or suffix in sections.WHOLE
+    rows = [row for section in found for batch in read_section(section, STREAM, schema)
             for row in batch.to_pylist()]  # fmt: skip
     assert rows == ROWS
 
@@ -56,14 +56,14 @@ def test_what_does_not_fit_is_null_and_what_is_no_line_a_row_of_nulls(tmp_path):
         '{"symbol": "A", "ts": 1, "price": 9007199254740993}\nnope\n'
         '{"symbol": "A", "ts": 1, "price": 2}\n'
     )
-    (span,) = spans_of(path)
-    rows = [row for batch in read_span(span, STREAM, schema) for row in batch.to_pylist()]
+    (section,) = sections_of(path)
+    rows = [row for batch in read_section(section, STREAM, schema) for row in batch.to_pylist()]
     assert [row["price"] for row in rows] == [None, 2.0, None]
     assert rows[-1] == {"symbol": None, "ts": None, "price": None}
     times = tmp_path / "c.csv"
     times.write_text("symbol,ts,price\nA,2024-05-01T10:00:00,1\n")
-    (span,) = spans_of(times)
-    assert [b["ts"].to_pylist() for b in read_span(span, STREAM, schema)] == [[None]]
+    (section,) = sections_of(times)
+    assert [b["ts"].to_pylist() for b in read_section(section, STREAM, schema)] == [[None]]
 
 
 def test_a_journal_goes_on_where_it_was(tmp_path):
@@ -73,26 +73,29 @@ def test_a_journal_goes_on_where_it_was(tmp_path):
         write(folder / name)
     (folder / "notes.txt").write_text("no events")
     journal = FolderJournal(path, [folder])
-    journal.look(settled=False)
-    assert [span.path for span in journal.spans] == [str(folder / "a.csv"), str(folder / "b.csv")]
+    journal.look(finished=False)
+    assert [section.path for section in journal.sections] == [
+        str(folder / "a.csv"),
+        str(folder / "b.csv"),
+    ]
     write(folder / "0.csv")
     with path.open("a") as file:
         file.write('{"path": "cut of')
     again = FolderJournal(path, [folder])
-    assert again.spans == journal.spans
-    again.look(settled=True)
-    assert again.spans == journal.spans  # it may still be written
-    again.look(settled=True)
-    assert again.spans[2].path == str(folder / "0.csv")
-    assert FolderJournal(path, [folder]).spans == again.spans
+    assert again.sections == journal.sections
+    again.look(finished=True)
+    assert again.sections == journal.sections  # it may still be written
+    again.look(finished=True)
+    assert again.sections[2].path == str(folder / "0.csv")
+    assert FolderJournal(path, [folder]).sections == again.sections
 
 
 def test_a_file_that_can_not_be_read_is_not_noted(tmp_path):
     (tmp_path / "a.parquet").write_text("symbol,ts\n")
     journal = FolderJournal(tmp_path / "journal", [tmp_path])
     with pytest.raises(EverqueryError, match="looks like CSV"):
-        journal.look(settled=False)
-    assert journal.spans == []
+        journal.look(finished=False)
+    assert journal.sections == []
 
 
 def test_the_first_file(tmp_path):

@@ -1,4 +1,4 @@
-"""Files of events in spans that are read apart from each other, with types that are fixed before.
+"""Files of events in sections that are read apart from each other, with types fixed before.
 
 A runtime that reads on several cores, and reads again after a crash, needs both: pieces that it
 can name, and columns of one type whatever a piece holds.
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from everquery.errors import InvalidBatchError, UnreadableFileError
-from everquery.sources.cells import cast_cells, single_array
 from everquery.sources.files import EventFile, TextEvents
 from everquery.sources.formats import (
     BATCH_ROWS,
@@ -25,6 +24,7 @@ from everquery.sources.formats import (
     explained,
     format_of,
 )
+from everquery.sources.text_values import cast_texts, single_array
 from everquery.stream import Stream
 
 SPAN_BYTES = 32 << 20
@@ -32,7 +32,7 @@ WHOLE = ("arrow", "json")  # formats that are read from the beginning to the end
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Section:
     """A part of a file.
 
     Attributes
@@ -52,8 +52,8 @@ class Span:
     size: int
 
 
-def spans_of(path: Path) -> Iterator[Span]:
-    """Yield the spans of a file, in order.
+def sections_of(path: Path) -> Iterator[Section]:
+    """Yield the sections of a file, in order.
 
     Raises
     ------
@@ -65,31 +65,31 @@ def spans_of(path: Path) -> Iterator[Span]:
         yield from _row_groups(path)
     elif form in WHOLE:
         size = path.stat().st_size
-        yield Span(str(path), form, 0, size, size)
+        yield Section(str(path), form, 0, size, size)
     else:
         with explained(path), path.open("rb") as file:
             yield from _lines(file, str(path), form)
 
 
-def _row_groups(path: Path) -> Iterator[Span]:
+def _row_groups(path: Path) -> Iterator[Section]:
     with explained(path):
         metadata = pq.read_metadata(path)
     begin = size = 0
     for group in range(metadata.num_row_groups):
         size += metadata.row_group(group).total_byte_size
         if size >= SPAN_BYTES or group == metadata.num_row_groups - 1:
-            yield Span(str(path), "parquet", begin, group + 1, size)
+            yield Section(str(path), "parquet", begin, group + 1, size)
             begin, size = group + 1, 0
 
 
-def _lines(file: BinaryIO, name: str, form: Format) -> Iterator[Span]:
+def _lines(file: BinaryIO, name: str, form: Format) -> Iterator[Section]:
     begin, data = 0, b""
     while True:
         more = file.read(SPAN_BYTES)
         data += more
         cut = _end_of_lines(data, form) if more else len(data)
         if cut:
-            yield Span(name, form, begin, begin + cut, cut)
+            yield Section(name, form, begin, begin + cut, cut)
             begin, data = begin + cut, data[cut:]
         if not more:
             return
@@ -117,9 +117,9 @@ def types_of(path: Path, stream: Stream, *, integer_keys: bool = False) -> pa.Sc
     for name in stream.columns():
         kind = first.batch.schema.field(name).type
         if name in (stream.key, stream.time):
-            fields.append((name, _settled(kind)))
+            fields.append((name, _fixed_type(kind)))
         else:
-            fields.append((name, pa.float64() if text else _settled(kind)))
+            fields.append((name, pa.float64() if text else _fixed_type(kind)))
     found = pa.schema(fields)
     for name in found.names:
         if pa.types.is_null(found.field(name).type):
@@ -130,7 +130,7 @@ def types_of(path: Path, stream: Stream, *, integer_keys: bool = False) -> pa.Sc
     return found
 
 
-def _settled(kind: pa.DataType) -> pa.DataType:
+def _fixed_type(kind: pa.DataType) -> pa.DataType:
     """Return the type that all values of a column are brought to."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -143,16 +143,16 @@ def _settled(kind: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else kind
 
 
-def read_span(
-    span: Span, stream: Stream, schema: pa.Schema, *, integer_keys: bool = False
+def read_section(
+    section: Section, stream: Stream, schema: pa.Schema, *, integer_keys: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a span.
+    """Yield the events of a section.
 
     A value that does not fit its column is null, and a line that can't be read a row of nulls: the
     runtime refuses both, and counts them.
     """
     unreadable = Unreadable()
-    for table in _tables(span, stream, unreadable, integer_keys=integer_keys):
+    for table in _tables(section, stream, unreadable, integer_keys=integer_keys):
         columns = [_fitted(table.column(name), schema.field(name).type) for name in schema.names]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
     if unreadable.count:
@@ -161,32 +161,32 @@ def read_span(
 
 
 def _tables(
-    span: Span, stream: Stream, unreadable: Unreadable, *, integer_keys: bool
+    section: Section, stream: Stream, unreadable: Unreadable, *, integer_keys: bool
 ) -> Iterator[pa.Table]:
-    path = Path(span.path)
-    if span.form in WHOLE:
+    path = Path(section.path)
+    if section.form in WHOLE:
         events = EventFile(path, stream, integer_keys=integer_keys)
         for piece in events.pieces():
             yield pa.table(piece.batch)
         unreadable.count += events.unreadable.count
         return
-    if span.form == "parquet":
+    if section.form == "parquet":
         with explained(path), pq.ParquetFile(path, memory_map=True) as file:
-            groups = list(range(span.begin, span.end))
+            groups = list(range(section.begin, section.end))
             names = list(stream.columns())
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names):
                 yield pa.Table.from_batches([batch])
         return
     with explained(path), path.open("rb") as text:
-        header = text.readline() if span.form == "csv" and span.begin else b""
-        text.seek(span.begin)
-        block = header + text.read(span.end - span.begin)
-    reader = TextEvents(span.form, stream, unreadable, integer_keys=integer_keys)
-    yield reader.read(block, span.path)
+        header = text.readline() if section.form == "csv" and section.begin else b""
+        text.seek(section.begin)
+        block = header + text.read(section.end - section.begin)
+    reader = TextEvents(section.form, stream, unreadable, integer_keys=integer_keys)
+    yield reader.read(block, section.path)
 
 
 def _fitted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    """Return a column in the type that was settled; null where a value does not fit."""
+    """Return a column in the type that was finished; null where a value does not fit."""
     array = single_array(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -196,4 +196,4 @@ def _fitted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
         return array.cast(kind, safe=False)  # finer than microseconds Spark has no times
     if pa.types.is_temporal(kind) != pa.types.is_temporal(array.type):
         return pa.nulls(len(array), kind)
-    return cast_cells(array, kind)
+    return cast_texts(array, kind)
