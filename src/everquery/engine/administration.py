@@ -29,9 +29,7 @@ class Administration(Questions):
         self, shard: Shard, registry: Registry | None, *, lazy: bool, read_only: bool
     ) -> None:
         super().__init__(shard)
-        self._log = QueryLog(
-            registry, shard.stream, lambda: self._shard, lazy=lazy, read_only=read_only
-        )
+        self._log = QueryLog(registry, shard, lazy=lazy, read_only=read_only)
 
     @property
     def read_only(self) -> bool:

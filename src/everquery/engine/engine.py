@@ -348,4 +348,4 @@ class Engine(Administration):
         with self._lock:
             self._merging.forget()
             self._state = restored
-            self._log.stand_at(position)
+            self._log.go_on_with(restored, position)

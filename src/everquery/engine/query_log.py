@@ -35,9 +35,7 @@ class QueryLog:
     Parameters
     ----------
     registry : Registry or None
-    stream : Stream
-    shard : function
-        Returns the engine's shard.
+    shard : Shard
     lazy, read_only : bool
         Those of `Engine`.
     """
@@ -45,8 +43,7 @@ class QueryLog:
     def __init__(
         self,
         registry: Registry | None,
-        stream: Stream,
-        shard: Callable[[], Shard],
+        shard: Shard,
         *,
         lazy: bool,
         read_only: bool,
@@ -55,15 +52,20 @@ class QueryLog:
         self.read_only = read_only
         self.position = 0  # how far the registry's log has been followed
         self.reported = 0  # queries that ended by themselves, and no longer are in the registry
-        self._stream = stream
-        self._shard = shard
+        self._stream = shard.stream
+        self._whole_or_torn = shard
         self._lazy = lazy
-        self._outage = Outage(stream.name)
+        self._outage = Outage(self._stream.name)
+
+    @property
+    def _shard(self) -> Shard:
+        return self._whole_or_torn.whole()
 
     # -- the changes of others ----------------------------------------------------------------
 
-    def stand_at(self, position: int) -> None:
-        """Take it that the shard is that of another position."""
+    def go_on_with(self, shard: Shard, position: int) -> None:
+        """Have another shard from now on, which stands at this position."""
+        self._whole_or_torn = shard
         self.position = position
         self._outage = Outage(self._stream.name)
 
@@ -79,7 +81,7 @@ class QueryLog:
                 for entry in entries:
                     self._take(entry)
             if not self._lazy:
-                self._shard().queries.settle()
+                self._shard.queries.settle()
         return self.position - before
 
     def _take(self, entry: Entry | Base) -> None:
@@ -87,10 +89,10 @@ class QueryLog:
         try:
             if isinstance(entry, Base):
                 self._check_columns()
-                rebase(self._shard(), entry.changes)
+                rebase(self._shard, entry.changes)
                 self.position = entry.position
             else:
-                self._shard().apply(entry.change, following=True)
+                self._shard.apply(entry.change, following=True)
                 self.position = entry.position + entry.count
         except (InvalidQueryError, UnknownQueryError) as error:
             damaged(self._stream.name, entry.position, None, f"it can't be applied: {error}")
@@ -128,14 +130,14 @@ class QueryLog:
         """Make a change here and in the registry: in both or, on an error, in neither."""
         if self.registry is None:
             self._check_room(change)
-            reach_parts(self._shard(), change, self._shard().apply)
+            reach_parts(self._shard, change, self._shard.apply)
             return
         self.check_writable()
         self.report_ended()
         asked = change
         while True:
             try:
-                change = reach_parts(self._shard(), asked, self._shard().check)
+                change = reach_parts(self._shard, asked, self._shard.check)
                 self._check_room(change)
             except (InvalidQueryError, UnknownQueryError):
                 if not self.refresh():  # so it is not because we are behind
@@ -146,7 +148,7 @@ class QueryLog:
             except RegistryBehindError:
                 self._catch_up()
                 continue
-            self._shard().apply(change)
+            self._shard.apply(change)
             self.position = end
             return
 
@@ -154,13 +156,13 @@ class QueryLog:
         """Raise if a change would give an owner more queries than its quota."""
         wanted = owners_of(change)
         if wanted:  # quotas may be in a database
-            check_room(wanted, self.quotas(), self._shard().queries.live_of)
+            check_room(wanted, self.quotas(), self._shard.queries.live_of)
 
     def quotas(self) -> dict[str | None, int]:
         """Return how many live queries each owner may have; None is the default for all others."""
         if self.registry is not None:
             return self.registry.quotas(self._stream.name)
-        return dict(self._shard().quotas)
+        return dict(self._shard.quotas)
 
     def set_quota(self, owner: str | None, limit: int | None) -> None:
         """Say how many live queries an owner may have."""
@@ -168,9 +170,9 @@ class QueryLog:
             self.check_writable()
             self.registry.set_quota(self._stream.name, owner, limit)
         elif limit is None:
-            self._shard().quotas.pop(owner, None)
+            self._shard.quotas.pop(owner, None)
         else:
-            self._shard().quotas[owner] = limit
+            self._shard.quotas[owner] = limit
 
     def check_writable(self) -> None:
         """Raise if the registry is only read."""
@@ -179,12 +181,12 @@ class QueryLog:
 
     def report_later(self) -> None:
         """Tell the registry which queries have ended; if it does not answer, a step later."""
-        if self._shard().queries.ended:
+        if self._shard.queries.ended:
             self._try(self.report_ended, end=False)
 
     def report_ended(self) -> None:
         """Write into the registry that queries have ended by themselves."""
-        ended = self._shard().queries.ended
+        ended = self._shard.queries.ended
         if self.registry is None:
             self.reported += len(ended)
             ended.clear()
@@ -214,10 +216,10 @@ class QueryLog:
         while True:
             self.refresh()
             self.report_ended()
-            blocks = tuple(block.in_order() for block, _ in self._shard().queries.blocks())
+            blocks = tuple(block.in_order() for block, _ in self._shard.queries.blocks())
             changes: list[Change] = [
                 RegisterBlocks(blocks),
-                Pause(self._shard().queries.paused_ids()),
+                Pause(self._shard.queries.paused_ids()),
             ]
             try:
                 self.registry.compact(self._stream, changes, head=self.position)
@@ -233,13 +235,13 @@ class QueryLog:
         if self.registry is None:
             return QUARANTINED.empty_table()
         self.refresh()
-        return list_quarantined(self.registry, self._stream.name, self._shard())
+        return list_quarantined(self.registry, self._stream.name, self._shard)
 
     def give_back(self, ids: Sequence[str]) -> None:
         """Let quarantined queries end and begin anew, in one transaction."""
         self.check_writable()
         while True:
-            changes = given_back(self._shard(), ids, self.quarantined())
+            changes = given_back(self._shard, ids, self.quarantined())
             assert self.registry is not None  # or none would be quarantined
             try:
                 end = self.registry.append(self._stream, *changes, head=self.position)
@@ -247,7 +249,7 @@ class QueryLog:
                 self._catch_up()
                 continue
             for change in changes:
-                self._shard().apply(change)
+                self._shard.apply(change)
             self.position = end
             self.registry.quarantine(self._stream.name).forget(ids)
             return

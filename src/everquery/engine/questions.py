@@ -11,7 +11,7 @@ from everquery.engine.calls import WholeCall
 from everquery.engine.composites import with_parts
 from everquery.engine.listing import filtered, list_queries
 from everquery.engine.results import Answer, Explanation
-from everquery.errors import InvalidQueryError, TornEngineError
+from everquery.errors import InvalidQueryError
 from everquery.queries.changes import Deregister
 from everquery.queries.spec import LONGEST_KEY, Key, bad_text
 from everquery.shard import Shard
@@ -38,13 +38,7 @@ class Questions:
     @property
     def _shard(self) -> Shard:
         """All queries and state; an error if a call failed in the middle of a change of them."""
-        if self._state.torn:
-            raise TornEngineError(
-                "an earlier call failed while it was changing this engine, and what it knows of"
-                f" {self.stream.name!r} is not whole any more; restore a snapshot, and go on with"
-                " the events after it"
-            )
-        return self._state
+        return self._state.whole()
 
     def queries(
         self,

@@ -83,11 +83,11 @@ def check_rows(rows: int) -> None:
 
 
 def check_keys(keys: int) -> None:
-    """Raise if there are more keys than positions can tell apart."""
+    """Raise if there may be more keys, after a batch, than positions can tell apart."""
     if keys >= MOST_ROWS:
         raise InvalidBatchError(
-            f"there are {keys:,} keys, and an engine or shard can hold {MOST_ROWS - 1:,}; divide"
-            " the stream into more shards"
+            f"there may be {keys:,} keys after this batch, and an engine or shard can hold"
+            f" {MOST_ROWS - 1:,}; divide the stream into more shards. Nothing has changed"
         )
 
 

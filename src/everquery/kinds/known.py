@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from everquery.kinds.border.kind import KIND as BORDER
 from everquery.kinds.kind import Kind
+from everquery.kinds.limits import check_limits
 from everquery.kinds.quantile.kind import KIND as QUANTILE
 from everquery.kinds.range.kind import KIND as RANGE
 from everquery.kinds.threshold.kind import KIND as THRESHOLD
@@ -21,6 +22,7 @@ def register(kind: Kind) -> Kind:
     InvalidQueryError
         If it does not go together with the kinds that there are.
     """
+    check_limits(kind)
     know(kind.spec, kind.clause)
     return KINDS.setdefault(kind.name, kind)
 

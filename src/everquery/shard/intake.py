@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from everquery.core.arrays import Array, Int64s
 from everquery.errors import InvalidBatchError
-from everquery.index.sort_keys import check_rows
+from everquery.index.sort_keys import check_keys, check_rows
 from everquery.shard.contents import Contents
 from everquery.shard.writing import as_time
 from everquery.state.accepted import Events, join_events
@@ -26,7 +26,9 @@ class Intake:
     def check(self, parts: Sequence[Arrivals]) -> None:
         """Raise if the batch can't be of this stream; change nothing but the type of times."""
         held = self._contents.admission.held
-        check_rows(sum(map(len, parts)) + (0 if held is None else len(held)))
+        rows = sum(map(len, parts))
+        check_rows(rows + (0 if held is None else len(held)))
+        check_keys(len(self._contents.keys) + rows)
         for arrivals in parts:
             self._contents.keys.check(arrivals.key)
             self._contents.admission.check_time(arrivals.time_type)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from everquery.core.arrays import Array, Bools, Bytes
 from everquery.index.flags import Flags, option_flags
 from everquery.index.rows import NoticeColumn, Outcome
-from everquery.index.sort_keys import MOST_CODES, MOST_OUTCOMES
+from everquery.index.sort_keys import MOST_CODES
 from everquery.kinds import Kind
 from everquery.state.rule_walk import ENTERS, LEAVES, OTHER
 
@@ -47,8 +47,10 @@ class OutcomeTable:
                 rows.append(summary)
         self.end = np.arange(len(rows), len(rows) + len(kinds), dtype=np.uint8)
         rows.extend((name, Outcome("end", "ttl")) for name in kinds)
-        assert len(rows) <= MOST_CODES
-        assert all(len(kind.index.outcomes) <= MOST_OUTCOMES for kind in kinds.values())
+        if len(rows) > MOST_CODES:
+            raise ValueError(
+                f"all kinds together can tell {len(rows)} things, and not {MOST_CODES}"
+            )
         self.throttled = np.array(
             [rows.index((name, Outcome(outcome.event, "throttled"))) for name, outcome in told],
             np.uint8,

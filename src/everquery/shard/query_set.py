@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from hashlib import blake2b
 
 import numpy as np
@@ -20,14 +19,11 @@ from everquery.queries import Query
 from everquery.queries.block import TEXTS, QueryBlock, blocks_of_queries, check_fit
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.shard.contents import Contents
+from everquery.shard.integrity import Integrity
 from everquery.shard.new_queries import already_live, check_spans
 from everquery.state.keys import type_of_key
 
 _ANY_FLAG = 0xFFFF
-
-
-Changing = Callable[[], AbstractContextManager[None]]
-"""Returns a context in which state changes; after an error in it, state is not whole."""
 
 
 class QuerySet:
@@ -38,13 +34,12 @@ class QuerySet:
     Parameters
     ----------
     contents : Contents
-    changing : function
-        See `Changing`.
+    integrity : Integrity
     """
 
-    def __init__(self, contents: Contents, changing: Changing) -> None:
+    def __init__(self, contents: Contents, integrity: Integrity) -> None:
         self._contents = contents
-        self._changing = changing
+        self._integrity = integrity
         self.ended: set[str] = set()  # queries that ended here, and still live in the log
         self._waiting: dict[str, Query] = {}
         self._waiting_owners: Counter[str] = Counter()
@@ -196,7 +191,7 @@ class QuerySet:
 
     def _register(self, blocks: tuple[QueryBlock, ...]) -> None:
         self._check_blocks(blocks)
-        with self._changing():
+        with self._integrity.changing():
             self._number(blocks)
 
     def _number(self, blocks: tuple[QueryBlock, ...]) -> None:

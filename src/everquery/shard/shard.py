@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Int32s, Int64s
-from everquery.errors import UnknownQueryError
+from everquery.errors import TornEngineError, UnknownQueryError
 from everquery.index.kind import Explained
 from everquery.queries.changes import Change
 from everquery.queries.spec import Key
@@ -18,6 +18,7 @@ from everquery.shard.alert_rules import StepRecord, apply_rules
 from everquery.shard.asking import ask_kind, ask_query
 from everquery.shard.contents import Contents
 from everquery.shard.intake import Intake
+from everquery.shard.integrity import Integrity
 from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices, join_notices
 from everquery.shard.step import Stepper
@@ -73,8 +74,9 @@ class Shard:
         self.contents = Contents.of(stream)
         if key_type is not None:
             self.contents.keys.type = key_type
-        self.queries = QuerySet(self.contents, self._changing)
-        self.upkeep = Upkeep(self.contents, self.queries, self._changing)
+        self._integrity = Integrity()
+        self.queries = QuerySet(self.contents, self._integrity)
+        self.upkeep = Upkeep(self.contents, self.queries, self._integrity)
         self._intake = Intake(self.contents)
         self._stepper = Stepper(self.contents, self.queries)
         self.labelled = labelled
@@ -86,7 +88,6 @@ class Shard:
         self._keep_accepted = keep_accepted
         self._figures = figure_names(stream)
         self._schemas: dict[tuple[pa.DataType | None, pa.DataType | None], pa.Schema] = {}
-        self.torn = False  # whether something failed while state was changing
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -110,14 +111,20 @@ class Shard:
         """Raise what `apply` would raise, and change no query."""
         self.queries.check(change)
 
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Note if something fails in between: then nobody knows what has changed, and what not."""
-        try:
-            yield
-        except BaseException:
-            self.torn = True
-            raise
+    @property
+    def torn(self) -> bool:
+        """Whether something failed while state was changing."""
+        return self._integrity.torn
+
+    def whole(self) -> Shard:
+        """Return this shard; raise if something failed while its state was changing."""
+        if self.torn:
+            raise TornEngineError(
+                "an earlier call failed while it was changing this engine, and what it knows of"
+                f" {self.stream.name!r} is not whole any more; restore a snapshot, and go on with"
+                " the events after it"
+            )
+        return self
 
     # -- events -------------------------------------------------------------------------------
 
@@ -141,7 +148,7 @@ class Shard:
         """
         self.queries.number_waiting()  # lives begin before the events
         self._intake.check(parts)
-        with self._changing():
+        with self._integrity.changing():
             return self._step(self._intake.take(parts, order))
 
     def set_time_type(self, kind: pa.DataType) -> None:
@@ -151,7 +158,7 @@ class Shard:
     def advance(self, newest: int | float) -> pa.Table:
         """Move the newest time seen without an event; return the notices that this causes."""
         self.queries.number_waiting()  # lives begin before time moves
-        with self._changing():
+        with self._integrity.changing():
             self.contents.admission.advance(newest)
             return self._step(self.contents.admission.no_events())
 
@@ -160,7 +167,7 @@ class Shard:
         admission = self.contents.admission
         admission.flushing = True
         try:
-            with self._changing():
+            with self._integrity.changing():
                 return self._step(admission.no_events())
         finally:
             admission.flushing = False
@@ -168,7 +175,7 @@ class Shard:
     def expire(self, keys: Iterable[Key]) -> pa.Table:
         """Forget keys now; return their leaves."""
         table = self.contents.keys
-        with self._changing():
+        with self._integrity.changing():
             announced = self._stepper.announce()
             nothing = self.contents.admission.accept_nothing()
             numbers = np.array(sorted({table.find(key) for key in keys} - {-1}), np.int32)

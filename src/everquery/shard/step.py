@@ -9,7 +9,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Int32s
 from everquery.index.rows import Findings, Matches, Step
-from everquery.index.sort_keys import at_events, check_keys
+from everquery.index.sort_keys import at_events
 from everquery.shard.contents import Contents
 from everquery.shard.order import in_order
 from everquery.shard.query_set import QuerySet
@@ -46,7 +46,6 @@ class Stepper:
 
     def _ask(self, question: Literal["announce", "expire"], events: Events) -> list[Notices]:
         """Return what each kind answers about keys, given by their last events."""
-        check_keys(len(events))
         flags, outcomes = self._contents.catalog.flags, self._contents.outcomes
         found: list[tuple[int, Matches | Findings]] = []
         for kind, index in self._contents.indexes.items():

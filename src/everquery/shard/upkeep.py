@@ -13,7 +13,8 @@ from everquery.index.kind import KindIndex
 from everquery.index.layers import Merge
 from everquery.index.rows import Rows
 from everquery.shard.contents import Contents
-from everquery.shard.query_set import Changing, QuerySet
+from everquery.shard.integrity import Integrity
+from everquery.shard.query_set import QuerySet
 
 SWEEP = 10_000  # dropped queries after which segments are looked through for them
 COMPACT = 100_000  # dropped queries after which their slots are given up
@@ -34,10 +35,10 @@ class DueMerge:
 class Upkeep:
     """What keeps the structures of a shard small."""
 
-    def __init__(self, contents: Contents, queries: QuerySet, changing: Changing) -> None:
+    def __init__(self, contents: Contents, queries: QuerySet, integrity: Integrity) -> None:
         self._contents = contents
         self._queries = queries
-        self._changing = changing
+        self._integrity = integrity
         self._sweep_at = SWEEP
 
     def due_merge(self) -> DueMerge | None:
@@ -77,7 +78,7 @@ class Upkeep:
         if contents.catalog.dropped < max(COMPACT, 2 * living):
             return
         self._queries.settle()
-        with self._changing():
+        with self._integrity.changing():
             slots = contents.catalog.compact()
             for index in contents.indexes.values():
                 index.renumber(slots)

@@ -1,5 +1,7 @@
 """Packed sort keys say what was packed, and refuse what would not fit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,6 +18,8 @@ from everquery.index.sort_keys import (
     slots_of,
     unpack_notices,
 )
+from everquery.kinds import KINDS
+from everquery.kinds.limits import check_limits
 
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x"], grace=5)
 
@@ -48,6 +52,25 @@ def test_a_batch_that_is_too_large_is_refused_whole_14(monkeypatch):
     with pytest.raises(eq.InvalidBatchError, match="has 6 events; the limit is 3"):
         engine.process(batch)
     assert engine.flush()["seq"].to_pylist() == [0, 1, 2]
+
+
+def test_more_keys_than_positions_are_refused_14(monkeypatch):
+    monkeypatch.setattr(sort_keys, "MOST_ROWS", 4)
+    engine = eq.Engine(eq.Stream("s", key="k", attributes=["x"]))
+    engine.process(pa.table({"k": ["a", "b"], "x": [1.0, 1.0]}))
+    with pytest.raises(eq.InvalidBatchError, match="there may be 4 keys after this batch"):
+        engine.process(pa.table({"k": ["c", "d"], "x": [1.0, 1.0]}))
+    assert engine.stats()["events"] == 2
+
+
+def test_a_kind_with_too_many_options_or_outcomes_is_refused_14():
+    kind = KINDS["border"]
+    index = type("Index", (kind.index,), {"outcomes": kind.index.outcomes * 2})
+    spec = type("Spec", (kind.spec,), {})
+    spec.options = tuple("abcdefghi")
+    for many in (replace(kind, index=index), replace(kind, spec=spec)):
+        with pytest.raises(eq.InvalidQueryError, match="a kind can have 8 o"):
+            check_limits(many)
 
 
 def test_more_queries_than_slots_are_refused_14(monkeypatch):
