@@ -1,14 +1,14 @@
 """Quantile queries in cells of ranks: which query is answered by which cell, and what it is told.
 
 The paper continuous-quantiles groups queries into clusters that one value answers (section 3.1): a
-query (phi, epsilon) allows an interval of ranks, and a value whose rank is within part of it will
-do. Its clusters depend on which queries came before; here they do not. Ranks, as fractions of all
-rows, are divided into halves again and again, and a query belongs to the widest such cell within
-its interval, at least a quarter as wide. So a query is answered in the same way whatever others
-there are, wherever and in whatever order they were registered, and joining or leaving costs O(1).
+query (phi, epsilon) allows an interval of ranks, and any value with such a rank is a right answer.
+The paper's clusters depend on the order in which queries were registered; cells do not. The range
+of ranks, as fractions of all rows, is halved again and again. A query belongs to the widest such
+cell that lies within its interval; the cell is at least a quarter as wide. So the answer to a query
+does not depend on other queries, and joining or leaving a cell costs O(1).
 
 Until a lane has ``1 / error`` rows, its summary knows all ranks exactly, and each query is answered
-by itself: where a cell stands for a few ranks, one value would not do for all of its queries.
+by itself: a cell then stands for a few ranks, and one value could not answer all of its queries.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Cells(NamedTuple):
     fresh : uint8
         Whether a query may not have been told the value.
     apart : uint8
-        Whether a query keeps another value, which does as well.
+        Whether a query keeps another value, whose rank is allowed too.
     members : int32
     after : int32
         The next cell of the lane.
@@ -199,12 +199,12 @@ CELLS, PLACES, FREE = range(3)  # of `CellTable.used`
 
 @part
 def code_of(phi: float, epsilon: float, error: float) -> int:
-    """Return the code of the widest cell of ranks that do for a query; of several, the nearest.
+    """Return the code of the widest cell within a query's allowed ranks; of several, the nearest.
 
     Parameters
     ----------
     phi, epsilon : the query's; epsilon above `error`
-    error : what the summary errs
+    error : the largest rank error of the summary, as a share of the rows
     """
     low = max(phi - (epsilon - error), 0.0)
     high = min(phi + (epsilon - error), 1.0)
