@@ -63,7 +63,7 @@ class QueryLog:
     # -- the changes of others ----------------------------------------------------------------
 
     def stand_at(self, position: int) -> None:
-        """Take it that the shard is that of another position."""
+        """Note that the shard has been replaced by one of another position."""
         self.position = position
         self._outage = Outage(self._stream.name)
 

@@ -247,7 +247,7 @@ def _ends(
 
 
 def _let_live(slots: Int32s, hygiene: Hygiene, flags: Flags) -> None:
-    """Divert queries no more that might have ended in this step and did not."""
+    """Stop diverting queries that might have ended in this step and did not."""
     if slots.size:
         hygiene.rules.still_living()
         flags[slots[~hygiene.rules.diverts(slots)]] &= ~np.uint16(DIVERTED)

@@ -52,7 +52,7 @@ class Cells(NamedTuple):
     code : int64
         ``2 ** level + place``: places of a level are numbered from rank 0 on.
     value : float64
-        What its queries are told; NaN while each is answered by itself, or none is.
+        The value that its queries are told; NaN while they are answered one by one, or not at all.
     due : int64
         The rows of the lane at which the value may be wrong.
     fresh : uint8
@@ -133,7 +133,7 @@ class CellTable(NamedTuple):
         )
 
     def with_lanes(self, lanes: int) -> CellTable:
-        """Return the same with so many lanes, or more."""
+        """Return the same table with room for at least `lanes` lanes."""
         known = self.lanes.first.size
         if lanes <= known:
             return self
@@ -143,7 +143,7 @@ class CellTable(NamedTuple):
         return self._replace(lanes=grown)
 
     def is_wasteful(self, queries: int) -> bool:
-        """Tell whether there is no room for so many more queries, and most cells are empty."""
+        """Tell whether `queries` more find no room, and half of the cells or more are empty."""
         used = int(self.used[CELLS])
         if used + queries <= self.cells.lane.size:
             return False
@@ -174,7 +174,7 @@ class CellTable(NamedTuple):
         return CellTable(lanes, cells, members, table, self.free, used), kept
 
     def with_room(self, queries: int) -> CellTable:
-        """Return the same with room for so many more queries, each in a cell of its own."""
+        """Return the same table with room for `queries` more, each in a cell of its own."""
         found = self
         cells = int(self.used[CELLS]) + queries
         if cells > self.cells.lane.size:
