@@ -4,14 +4,25 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-attack test-nojit lint bench docs-pictures clean java
+.PHONY: demo test test-long test-all test-attack test-nojit lint bench docs-pictures clean java
 
 demo: java $(VENV)/.installed
 	$(BIN)/everquery demo
 
-test: java $(VENV)/.installed-dev
-	$(BIN)/pytest -m "not slow"
+# Two processes, one of which has Spark: both cores are busy, and one Java is enough. Loops are
+# compiled first, so that the two do not compile the same ones.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadgroup
 
+test: java $(VENV)/.installed-dev
+	$(BIN)/everquery warm-up
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -m "not slow and not long"
+
+# What CI runs besides: the tests that take longer, and more examples of what is random.
+test-long: java $(VENV)/.installed-dev
+	$(PYTEST) -m "long and not slow" tests
+	$(PYTEST) -m "not slow and not long and not spark" tests/conformance
+
+# Every test, also those that take minutes each.
 test-all: java $(VENV)/.installed-dev
 	$(BIN)/pytest
 

@@ -22,10 +22,10 @@ from benchmarks.harness import ROOT, Scale, Stopwatch, Timing, check_count
 from benchmarks.markets import STREAM, Market
 from everquery.cli.sql_session import SqlSession
 from everquery.core.names import repeated
-from everquery.engine import open_registry
 from everquery.queries.changes import RegisterBlocks
 from everquery.queries.sql import print_query, read_sql
 from everquery.queries.table import check_table
+from everquery.registry import Registry
 
 NAME = "registry"
 RATE = 10_000  # registrations and statements a second that are asked
@@ -125,7 +125,7 @@ def loading(findings: Findings, scale: Scale, table: pa.Table, folder: Path) -> 
 
 def append(watch: Stopwatch, table: pa.Table, url: str) -> None:
     """Time the durable write alone: the transaction that holds the checked columns."""
-    registry = open_registry(url)
+    registry = Registry(url)
     registry.create_stream(STREAM)
     live = eq.Engine(STREAM)._shard.queries.live
     checked = check_table(table, eq.Border, STREAM, already_live=live, repeated=repeated)
@@ -290,7 +290,7 @@ def statements(findings: Findings, scale: Scale, folder: Path) -> None:
     for turn in range(scale.pick(ROUNDS, 1)):
         read = reading(partial(read_sql, text, stream_of=lambda _: STREAM))
         check_count("statements", n, len(read))
-        registry = open_registry(f"sqlite:///{folder}/sql{turn}.db")
+        registry = Registry(f"sqlite:///{folder}/sql{turn}.db")
         registry.create_stream(STREAM)
         session = SqlSession(registry)
         doing(lambda: list(session.run(text)))  # noqa: B023 - called at once

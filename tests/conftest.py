@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 _COMMON = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=15, **_COMMON)
 settings.register_profile("fast", max_examples=60, **_COMMON)
 settings.register_profile("balanced", max_examples=500, **_COMMON)
 settings.register_profile(
@@ -23,6 +24,14 @@ def pytest_configure(config):
     if numba.config.DISABLE_JIT:
         for what in ("overflow", "invalid value"):
             config.addinivalue_line("filterwarnings", f"ignore:{what} encountered:RuntimeWarning")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Give all that needs Spark or a broker to one of several processes: one Java is enough."""
+    for item in items:
+        if item.get_closest_marker("spark") or item.get_closest_marker("kafka"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -42,10 +42,11 @@ def judge(registry):
 
 def judge_repair(registry):
     """Repair a registry; then it must be whole, and open."""
-    from everquery.engine import damaged_registry, open_registry, unreadable_streams
+    from everquery.engine import unreadable_streams
+    from everquery.registry import Registry
 
     judge(registry)
-    opened = damaged_registry(registry.url)
+    opened = Registry(registry.url, damaged=True)
     try:
         opened.find_damage()
         opened.repair()
@@ -54,10 +55,10 @@ def judge_repair(registry):
         opened.close()
     assert all(damage.what == "stream" for damage in left), left
     for stream in (rows.STREAM, rows.PLAIN):
-        opened = open_registry(registry.url)
+        opened = Registry(registry.url)
         opened.create_stream(stream)  # again, if it was taken away
         opened.close()
-    opened = damaged_registry(registry.url)
+    opened = Registry(registry.url, damaged=True)
     opened.repair()  # what of its log was damaged besides
     left = opened.find_damage()
     opened.close()

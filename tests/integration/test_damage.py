@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import everquery as eq
 from everquery.cli.app import app
-from everquery.engine import damaged_registry, open_registry
 from everquery.errors import RegistryDamagedError
+from everquery.registry import Registry
 from everquery.registry.block_codec import _parts
 from everquery.registry.digests import digest_of
 from everquery.registry.follower import Follower, Place
@@ -40,7 +40,7 @@ def url(registry_url):
 
 
 def run(url, statement, **values):
-    registry = damaged_registry(url)
+    registry = Registry(url, damaged=True)
     with registry._connections.writing() as connection:
         rows = connection.execute(text(statement), values)
         found = rows.all() if rows.returns_rows else []
@@ -53,14 +53,14 @@ def ids(url):
 
 
 def damages(url):
-    registry = damaged_registry(url)
+    registry = Registry(url, damaged=True)
     found = [(each.position, each.what) for each in registry.find_damage()]
     registry.close()
     return found
 
 
 def repair(url):
-    registry = damaged_registry(url)
+    registry = Registry(url, damaged=True)
     found = registry.repair()
     assert registry.find_damage() == []
     registry.close()
@@ -165,7 +165,7 @@ def test_what_is_damaged_is_told_and_repaired(url, statement, told, found):
         eq.open(url)
     assert "\n" not in str(caught.value)
     assert damages(url) == found
-    registry = damaged_registry(url)
+    registry = Registry(url, damaged=True)
     registry.repair()
     registry.close()
     engine = eq.Engine(STREAM, registry=url)  # makes the stream again, if it was taken away
@@ -208,7 +208,7 @@ def test_a_text_where_a_number_is_kept(tmp_path, statement):
     with pytest.raises(RegistryDamagedError):
         eq.open(url)
     assert damages(url)
-    registry = damaged_registry(url)
+    registry = Registry(url, damaged=True)
     registry.repair()
     registry.close()
     eq.Engine(STREAM, registry=url).register(eq.Range("c", {}))
@@ -282,7 +282,7 @@ class TestRepair:
         run(url, statement)
         with pytest.raises(eq.RegistryError):
             eq.open(url)
-        registry = damaged_registry(url)
+        registry = Registry(url, damaged=True)
         registry.repair()
         registry.close()
         engine = eq.Engine(STREAM, registry=url)
@@ -446,7 +446,7 @@ def test_a_registry_of_version_1_is_upgraded(url):
 )
 def test_a_password_is_never_shown(address):
     with pytest.raises(eq.RegistryError) as caught:
-        open_registry(address)
+        Registry(address)
     assert "***" in str(caught.value)
     error = caught.value
     while error is not None:
@@ -460,7 +460,7 @@ def test_a_password_is_never_shown(address):
 
 def test_a_password_in_the_query_part_opens_the_registry(strict_postgres):
     address, _, rest = strict_postgres.url.replace(":s3cret", "").partition("?")
-    registry = open_registry(f"{address}?password=s3cret{rest}")
+    registry = Registry(f"{address}?password=s3cret{rest}")
     assert "s3cret" not in repr(registry)
     assert "password=***" in repr(registry)
     registry.close()

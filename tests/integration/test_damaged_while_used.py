@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlalchemy import text
 
 import everquery as eq
-from everquery.engine import damaged_registry
+from everquery.registry import Registry
 
 STREAM = eq.Stream("trades", key="symbol", attributes=["price"])
 
@@ -59,7 +59,7 @@ def test_two_processes_go_on_while_a_third_damages_their_registry_13(registry_ur
         engine.register(eq.Range("kept", {}, key="IBM"))
     writer, follower = started(WRITER, registry_url), started(FOLLOWER, registry_url)
     rng = random.Random(13)
-    registry = damaged_registry(registry_url)
+    registry = Registry(registry_url, damaged=True)
     try:
         for _ in range(6):
             wait_for_news(follower, lambda trouble, position: not trouble and position > 1)

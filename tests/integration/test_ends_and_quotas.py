@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import create_engine, text
 
 import everquery as eq
-from everquery.engine import damaged_registry, open_registry
 from everquery.errors import RegistryError
+from everquery.registry import Registry
 
 STREAM = eq.Stream("s", key="k", time="t", attributes=["x"])
 BOX = {"x": (0, 10)}
@@ -19,7 +19,7 @@ def batch(*times, key="a"):
 
 
 def operations(url):
-    entries = open_registry(url).read(STREAM, 0)
+    entries = Registry(url).read(STREAM, 0)
     return [type(entry.change).__name__ for entry in entries]
 
 
@@ -140,7 +140,7 @@ class TestQuotas:
         database.dispose()
         with pytest.raises(RegistryError, match="its table everquery_quotas is missing"):
             eq.open(registry_url)
-        damaged_registry(registry_url).repair()
+        Registry(registry_url, damaged=True).repair()
         engine = eq.open(registry_url)
         assert engine.quotas() == {}
         engine.set_quota(None, 2)

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 import everquery as eq
 from everquery.cli.app import app
-from everquery.engine import open_registry
-from everquery.registry import appending, codec, connections, sqlite
+from everquery.registry import Registry, appending, codec, connections, sqlite
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
 TABLE = pa.table({"id": [f"q{i}" for i in range(500)]})
@@ -114,7 +113,7 @@ class TestPostgres:
             shown = CliRunner().invoke(app, [*line, "-r", url]).output
             assert "wr0ng" not in shown
             assert "everquery:***@127.0.0.1" in shown
-        assert "s3cret" not in repr(open_registry(strict_postgres.url))
+        assert "s3cret" not in repr(Registry(strict_postgres.url))
 
     def test_a_name_that_the_database_can_not_hold(self, strict_postgres):
         with pytest.raises(eq.RegistryError, match="NUL"):

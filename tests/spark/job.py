@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import everquery as eq
-from everquery.engine import open_registry
+from everquery.registry import Registry
 from everquery.sharding.routing import known_part
 from everquery.sharding.telling import LETTER
 from everquery.spark import watch
@@ -177,7 +177,7 @@ def expected(
     folder: JobFolder, stream: eq.Stream, *, registry: str | None = None
 ) -> tuple[pa.Table, pa.Table]:
     """Return what an engine that nothing disturbs tells of the same batches, and its letters."""
-    log = open_registry(registry or folder.registry)
+    log = Registry(registry or folder.registry)
     entries = list(log.read(stream, 0))
     log.close()
     engine = eq.Engine(stream)

@@ -5,8 +5,8 @@ import pyarrow.compute as pc
 import pytest
 
 import everquery as eq
-from everquery.engine import open_registry
 from everquery.errors import InvalidBatchError, ReaderBusyError, RegistryLostError, SnapshotError
+from everquery.registry import Registry
 from everquery.sharding.routing import shards_of
 from everquery.spark import cause_of, wait_for
 from tests.spark.driver import Driver
@@ -38,7 +38,7 @@ def run(spark, folder, stream=KEYED, schema=COLUMNS, **options):
 def test_another_number_of_shards(spark, folder):
     # Only keys of shards that the checkpoint does not have: its own would not even be looked at.
     names = pa.array([f"n{i}" for i in range(200)])
-    secret = open_registry(folder.registry).shard_secret()
+    secret = Registry(folder.registry).shard_secret()
     new = names.filter(pc.greater_equal(pa.array(shards_of(names, 8, secret)), 4))
     folder.write(1, pa.table({"k": new, "x": [15.0] * len(new)}))
     before = told(folder)

@@ -6,12 +6,12 @@ import typer
 
 from everquery.cli.options import AsJson, RegistryUrl
 from everquery.cli.output import counted, print_json
-from everquery.engine import open_registry
+from everquery.registry import Registry
 
 
 def init(registry: RegistryUrl, as_json: AsJson = False) -> None:
     """Make a registry, or check that one is there and can be used."""
-    opened = open_registry(registry)
+    opened = Registry(registry)
     streams = list(opened.streams())
     opened.close()
     if as_json:

@@ -11,7 +11,7 @@ import typer
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from everquery.engine import Engine, open_engine, open_registry
+from everquery.engine import Engine, open_engine
 from everquery.errors import RegistryError
 from everquery.registry import Registry
 from everquery.registry.addresses import shown_url
@@ -60,7 +60,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def existing_registry(url: str) -> Registry:
     """Return the registry at a URL; a file that is not there is not made."""
     expect_file(url)
-    return open_registry(url)
+    return Registry(url)
 
 
 def existing_engine(

@@ -11,7 +11,8 @@ import typer
 from everquery.cli.group import FAILED
 from everquery.cli.options import AsJson, expect_file
 from everquery.cli.output import counted, print_json, print_table
-from everquery.engine import damaged_registry, unreadable_streams
+from everquery.engine import unreadable_streams
+from everquery.registry import Registry
 from everquery.registry.damage import Damage
 
 SHOWN_IDS = 20  # of a damaged row, in a table; all are in the JSON
@@ -50,7 +51,7 @@ def repair(
         return
     if not yes:
         typer.confirm("go on without what is lost?", abort=True, err=True)
-    opened = damaged_registry(url)
+    opened = Registry(url, damaged=True)
     opened.repair()
     opened.close()
     left = _damages(url)
@@ -63,7 +64,7 @@ def repair(
 
 def _damages(url: str) -> list[Damage]:
     expect_file(url)
-    opened = damaged_registry(url)
+    opened = Registry(url, damaged=True)
     found = opened.find_damage()
     opened.close()
     return found or unreadable_streams(url)

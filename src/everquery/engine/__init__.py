@@ -1,6 +1,6 @@
 """The embedded runtime: standing queries in one Python process."""
 
-from everquery.engine.engine import Engine, open_registry
-from everquery.engine.opening import damaged_registry, open_engine, unreadable_streams
+from everquery.engine.engine import Engine
+from everquery.engine.opening import open_engine, unreadable_streams
 
-__all__ = ["Engine", "damaged_registry", "open_engine", "open_registry", "unreadable_streams"]
+__all__ = ["Engine", "open_engine", "unreadable_streams"]

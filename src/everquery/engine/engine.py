@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from everquery.core.memory import release_freed_memory
 from everquery.core.names import repeated
+from everquery.engine.administration import Administration
 from everquery.engine.arguments import (
     check_label_columns,
     ids_of,
@@ -20,9 +21,7 @@ from everquery.engine.arguments import (
     time_in_units,
 )
 from everquery.engine.merging import Merging
-from everquery.engine.query_log import QueryLog
-from everquery.engine.questions import Questions
-from everquery.engine.quotas import check_quota, rows_beyond
+from everquery.engine.quotas import rows_beyond
 from everquery.engine.results import Registered
 from everquery.engine.statements import execute
 from everquery.errors import InvalidQueryError, InvalidStreamError
@@ -43,7 +42,7 @@ from everquery.stream import Stream
 BULK = 100_000  # rows of a table after which freed memory is given back
 
 
-class Engine(Questions):
+class Engine(Administration):
     """Standing queries over one stream, in this process.
 
     Its methods may be called from several threads. Notices of changes (keys that are inside a new
@@ -91,8 +90,8 @@ class Engine(Questions):
         snapshot: bytes | None = None,
     ) -> None:
         if snapshot is not None and isinstance(stream, Stream) and isinstance(registry, str):
-            registry = cast("Registry", AwayRegistry(registry, stream, open_registry))
-        opened = open_registry(registry) if isinstance(registry, str) else registry
+            registry = cast("Registry", AwayRegistry(registry, stream, Registry))
+        opened = Registry(registry) if isinstance(registry, str) else registry
         if not isinstance(stream, Stream):
             if opened is None:
                 raise InvalidStreamError(
@@ -103,21 +102,15 @@ class Engine(Questions):
             opened.create_stream(stream)
         if labels:
             check_label_columns(stream)
-        super().__init__(Shard(stream, labelled=labels))
+        super().__init__(Shard(stream, labelled=labels), opened, lazy=lazy, read_only=read_only)
         self._lazy = lazy
         self._merging = Merging()
-        self._log = QueryLog(opened, stream, lambda: self._shard, lazy=lazy, read_only=read_only)
         if snapshot is None:
             self.refresh()
         else:
             self.restore(snapshot)
             with self._lock:
                 self._log.follow()
-
-    @property
-    def read_only(self) -> bool:
-        """Whether the registry is only read."""
-        return self._log.read_only
 
     @property
     def key_type(self) -> pa.DataType | None:
@@ -142,30 +135,6 @@ class Engine(Questions):
             self._merging.close()
             if not self._state.torn:
                 self._merging.install(self._state)
-
-    # -- the registry -------------------------------------------------------------------------
-
-    @property
-    def position(self) -> int:
-        """The version of the query set: how far the registry's log has been followed."""
-        return self._log.position
-
-    def refresh(self) -> int:
-        """Follow the registry's log to its end; return how many queries its changes name.
-
-        Raises
-        ------
-        RegistryError
-            If the registry is away, damaged (`RegistryDamagedError`), or older than this engine
-            (`RegistryLostError`).
-        """
-        with self._lock:
-            return self._log.refresh()
-
-    def compact_registry(self) -> None:
-        """Replace the registry's log by the queries that are live: reopening takes less time."""
-        with self._lock:
-            self._log.compact()
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -266,29 +235,6 @@ class Engine(Questions):
         with self._lock:
             self._log.apply(Resume(ids))
 
-    def quarantined(self) -> pa.Table:
-        """Return the live queries that Spark jobs run without: id, kind, reason, position, ...
-
-        One row for each ``job`` and ``shard`` that has taken a query out. The embedded runtime
-        takes out none.
-        """
-        with self._lock:
-            return self._log.quarantined()
-
-    def give_back(self, query_id: str | Iterable[str]) -> None:
-        """Let Spark jobs try a quarantined query, or several, again.
-
-        For every runtime it ends and is registered anew, as it was.
-
-        Raises
-        ------
-        UnknownQueryError
-            If one of them is not quarantined; nothing has changed then.
-        """
-        ids = ids_of(query_id).to_pylist()
-        with self._lock:
-            self._log.give_back(ids)
-
     def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> pa.Table | None:
         """Run SQL statements, and return what the last one shows; see docs/sql.md.
 
@@ -306,42 +252,6 @@ class Engine(Questions):
         for statement in read_sql(text, parameters=parameters, stream_of=self._log.stream_of):
             shown = execute(self, self._log.registry, statement)
         return shown
-
-    # -- quotas -------------------------------------------------------------------------------
-
-    def set_quota(self, owner: str | None, limit: int | None) -> None:
-        """Say how many live queries an owner may have.
-
-        Parameters
-        ----------
-        owner : str or None
-            None is the default, for all owners without a quota of their own.
-        limit : int or None
-            None removes the quota. Queries that are live already stay.
-
-        Examples
-        --------
-        >>> import everquery as eq
-        >>> engine = eq.Engine(eq.Stream("trades", attributes=["price"]))
-        >>> engine.set_quota("ann", 1)
-        >>> engine.register(eq.Range("a", {"price": (0, 10)}, owner="ann"))
-        >>> engine.register(eq.Range("b", {"price": (0, 10)}, owner="ann"))
-        Traceback (most recent call last):
-        everquery.errors.QuotaError: owner 'ann' has 1 live queries and a quota of 1, ...
-        """
-        check_quota(owner, limit)
-        with self._lock:
-            self._log.set_quota(owner, limit)
-
-    def quotas(self) -> dict[str | None, int]:
-        """Return how many live queries each owner may have; None is the default for all others."""
-        with self._lock:
-            return self._log.quotas()
-
-    def live_of(self, owner: str) -> int:
-        """Return how many live queries an owner has."""
-        with self._lock:
-            return self._shard.queries.live_of(owner)
 
     # -- events -------------------------------------------------------------------------------
 
@@ -439,8 +349,3 @@ class Engine(Questions):
             self._merging.forget()
             self._state = restored
             self._log.stand_at(position)
-
-
-def open_registry(url: str) -> Registry:
-    """Return the registry at a URL."""
-    return Registry(url)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from everquery.engine.engine import Engine, open_registry
+from everquery.engine.engine import Engine
 from everquery.errors import RegistryDamagedError
 from everquery.registry import Registry
 from everquery.registry.damage import Damage
 
 
-def damaged_registry(url: str) -> Registry:
-    """Return the registry at a URL however it is, to be checked and repaired."""
-    return Registry(url, damaged=True)
-
-
 def unreadable_streams(url: str) -> list[Damage]:
     """Return why queries of streams can't be taken together, though every row is whole."""
     found = []
-    registry = open_registry(url)
+    registry = Registry(url)
     for stream in registry.streams().values():
         try:
             Engine(stream, registry=registry, lazy=True, read_only=True).close()
@@ -45,7 +40,7 @@ def open_engine(
     >>> engine.stream.name
     't'
     """
-    registry = open_registry(url)
+    registry = Registry(url)
     return Engine(
         registry.stream(stream),
         registry=registry,

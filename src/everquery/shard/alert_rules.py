@@ -13,7 +13,8 @@ from everquery.index.sort_keys import pack_ranks
 from everquery.shard.outcomes import OutcomeTable
 from everquery.shard.record import Notices, join_figures
 from everquery.state.accepted import Accepted, Events, join_events
-from everquery.state.hygiene import Diverted, Hygiene, Ranks, salt_of_times
+from everquery.state.hygiene import Hygiene
+from everquery.state.rule_walk import Diverted, Ranks, salt_of_times
 from everquery.state.timeline import (
     BEFORE_EVENTS,
     EVENT,

@@ -13,7 +13,7 @@ from everquery.index.flags import Flags, option_flags
 from everquery.index.rows import NoticeColumn, Outcome
 from everquery.index.sort_keys import MOST_CODES, MOST_OUTCOMES
 from everquery.kinds import Kind
-from everquery.state.hygiene import ENTERS, LEAVES, OTHER
+from everquery.state.rule_walk import ENTERS, LEAVES, OTHER
 
 
 class OutcomeTable:
@@ -27,7 +27,7 @@ class OutcomeTable:
     end : uint8, by number of the kind
         The code of a query's end.
     direction : uint8, by code
-        See `everquery.state.hygiene`.
+        See `everquery.state.rule_walk`.
     skip : uint16, by code
         The flags of queries with which it is not told.
     columns : dict from name to NoticeColumn

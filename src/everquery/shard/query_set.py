@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Bools, Int32s, Uint64s
-from everquery.errors import DuplicateQueryError, InvalidQueryError, UnknownQueryError
+from everquery.errors import InvalidQueryError, UnknownQueryError
 from everquery.index.flags import DIVERTED, NEW, PAUSED, option_flags
 from everquery.index.rows import NO_KEY, Rows, Shape, joined
 from everquery.index.sort_keys import check_slots
@@ -19,8 +19,8 @@ from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.block import TEXTS, QueryBlock, blocks_of_queries, check_fit
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
-from everquery.queries.spans import column_of_spans, misfit
 from everquery.shard.contents import Contents
+from everquery.shard.new_queries import already_live, check_spans
 from everquery.state.keys import type_of_key
 
 _ANY_FLAG = 0xFFFF
@@ -162,7 +162,7 @@ class QuerySet:
         for query in queries:
             check_fit(query, contents.stream)
             if not following and time_type is not None:
-                _check_spans(query, time_type)
+                check_spans(query, time_type)
             if query.key is not None:
                 key_type = contents.keys.check_query_key(query.key, key_type)
             if query.id in fresh:
@@ -383,21 +383,3 @@ class QuerySet:
                     numbers=index.numbers(rows.slot),
                 )
                 yield block, rows.slot
-
-
-def _check_spans(query: Query, kind: pa.DataType) -> None:
-    """Raise if a query's spans can't be told in times of this type."""
-    for name in query.spans:
-        column = column_of_spans([getattr(query, name)])
-        if column is not None and column.in_units(kind)[1][0]:
-            raise InvalidQueryError(
-                f"query {query.id!r}: {misfit(name, getattr(query, name), kind)}"
-            )
-
-
-def already_live(query_id: str) -> DuplicateQueryError:
-    """Return the error for an id that is taken."""
-    return DuplicateQueryError(
-        f"a query with the id {query_id!r} is live already; deregister it first,"
-        " or choose another id"
-    )

@@ -22,8 +22,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from everquery.engine import open_registry
 from everquery.errors import EverqueryError
+from everquery.registry import Registry
 from everquery.registry.quarantined import Quarantined, as_json, from_json
 
 OBSERVED = "everquery"  # the name of a job's figures
@@ -73,7 +73,7 @@ class QuarantineReports(StreamingQueryListener):
         known = self._known.get(job)
         if known is not None and all(known.get(shard, []) == told[shard] for shard in told):
             return
-        registry = open_registry(url)
+        registry = Registry(url)
         try:
             noted = registry.quarantine(stream)
             if known is None:

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from everquery.engine import open_registry
 from everquery.errors import InvalidStreamError, SparkError
 from everquery.kinds.reference import described
+from everquery.registry import Registry
 from everquery.registry.follower import absolute_url
 from everquery.shard.writing import notice_schema
 from everquery.sharding.job import Job
@@ -103,7 +103,7 @@ def watch(
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise SparkError("watch takes a streaming DataFrame; this one is not")
     spark = df.sparkSession
-    log = open_registry(registry)
+    log = Registry(registry)
     try:
         if isinstance(stream, str):
             stream = log.stream(stream)

@@ -1,4 +1,4 @@
-"""Which ranks do for a quantile query, worked out from all rows."""
+"""Which ranks a quantile query allows, worked out from all rows."""
 
 from __future__ import annotations
 
