@@ -7,6 +7,8 @@ import numba
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.long_tests import LONG
+
 _COMMON = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=15, **_COMMON)
 settings.register_profile("fast", max_examples=60, **_COMMON)
@@ -26,10 +28,11 @@ def pytest_configure(config):
             config.addinivalue_line("filterwarnings", f"ignore:{what} encountered:RuntimeWarning")
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Give all that needs Spark or a broker to one of several processes: one Java is enough."""
+    """Mark what is long; give all that needs Spark or a broker to one of several processes."""
     for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(LONG):
+            item.add_marker(pytest.mark.long)
         if item.get_closest_marker("spark") or item.get_closest_marker("kafka"):
             item.add_marker(pytest.mark.xdist_group("spark"))
 

@@ -8,7 +8,7 @@ from benchmarks.quantile_paper import (
     COUNTS,
     EVALUATED,
     FIRST,
-    NONE,
+    NOWHERE,
     SEEN,
     SIZE,
     new_summary,
@@ -70,7 +70,7 @@ def check_answers(seen, answers, phi, epsilon):
 
 def chain(n):
     after = np.arange(1, n + 1, dtype=np.int32)
-    after[-1] = NONE
+    after[-1] = NOWHERE
     return after
 
 
@@ -80,7 +80,7 @@ def test_gaps_stay_within_the_capacity_and_ranks_are_true(values):
     for n in range(1, values.size + 1):
         run_summary(summary, EPSILON, values[n - 1 : n])
         slots = [summary.state[FIRST]]
-        while summary.after[slots[-1]] != NONE:
+        while summary.after[slots[-1]] != NOWHERE:
             slots.append(summary.after[slots[-1]])
         assert len(slots) == summary.state[SIZE]
         assert n == summary.state[SEEN]
@@ -166,7 +166,7 @@ def test_queries_come_and_go(values, is_synchronous):
     clusters.register(low, high)
     clusters.drop(np.arange(60))
     clusters.take_changed()
-    tree, label = clusters.tree, np.full(60, NONE, np.int32)
+    tree, label = clusters.tree, np.full(60, NOWHERE, np.int32)
     summary, triggers = new_summary(4096), new_triggers(tree.low.size, 500)
     trigger, begin = np.full(1, np.inf), 0
     for n in range(1, values.size + 1):
