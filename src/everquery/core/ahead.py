@@ -1,4 +1,4 @@
-"""Work in another thread, a few steps ahead of who wants its results."""
+"""Work in another thread, a few steps ahead of the thread that wants its results."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Part(ABC):
     version: ClassVar[int] = 1
     most_entries: ClassVar[int] = 64
 
-    # Changes may be so much larger than the whole state: who has followed so far reads only the
+    # Changes may be so much larger than the whole state: a worker that is up to date reads only the
     # last ones, but a new base is written by one worker and read by all others.
     most_growth: ClassVar[int] = 4
     least_bytes: ClassVar[int] = 1 << 20

@@ -1,6 +1,6 @@
 """Composites: one id for several queries that were registered together.
 
-That a query is a part of a composite is a relation, which the registry and snapshots hold; what the
+Each part knows the id of its composite (`part_of`), which the registry and snapshots hold. What the
 ids of the parts look like does not matter.
 """
 

@@ -43,7 +43,7 @@ class Merging:
                 shard.upkeep.abandon(due)
 
     def forget(self) -> None:
-        """Take no notice of the merge under way: its shard is no more."""
+        """Ignore the result of the merge under way: its shard is not used any more."""
         self._under_way = None
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ class Questions:
 
     @property
     def _shard(self) -> Shard:
-        """All queries and state; an error if a call failed in the middle of a change of them."""
+        """All queries and state; an error if an earlier call failed while it was changing them."""
         return self._state.whole()
 
     def queries(
@@ -74,13 +74,13 @@ class Questions:
     def parts(self, query_id: str | Iterable[str]) -> list[str]:
         """Return the ids of the live queries that an id, or several, stands for.
 
-        Its own; or, if no live query has it, those of the queries that were registered together as
-        one composite with this id, and are still live.
+        The id of a live query stands for that query. Any other id stands for the parts of the
+        composite with that id that are still live.
 
         Raises
         ------
         UnknownQueryError
-            If there is none.
+            If an id stands for no live query.
 
         Examples
         --------
@@ -122,19 +122,19 @@ class Questions:
             return seen
 
     def answer(self, query_id: str, *, key: Key | None = None) -> Answer | tuple[Answer, ...]:
-        """Return what a query is answered now; of a composite, the answers of its parts.
+        """Return the current answer to a query or, for a composite, the answers to its parts.
 
         Parameters
         ----------
         key : str or int, optional
-            Of which key, where the query asks for that of each.
+            The key whose answer is wanted; needed if the query is by key.
 
         Raises
         ------
         UnknownQueryError
             If no live query has this id.
         InvalidQueryError
-            If the query is of another kind, or the key is missing or one too many.
+            If the query is of another kind, or a key is missing, or one is given without need.
 
         Examples
         --------
@@ -163,22 +163,23 @@ class Questions:
         key: Key | None = None,
         last: int | None = None,
     ) -> list[Answer]:
-        """Return any quantiles of rows that a standing quantile query is about.
+        """Return any quantiles of rows for which a live quantile query keeps a summary.
 
         Parameters
         ----------
         attribute : str, optional
-            Needed where queries are about several.
-        phi : numbers above 0 and up to 1
+            Needed if there are quantile queries on several attributes.
+        phi : iterable of numbers above 0 and up to 1
+            The ranks, as shares.
         key : str or int, optional
-            Of one key's rows; else of all keys' together.
+            The key whose rows are meant; without one, the rows of all keys together.
         last : int, optional
-            Of the last so many rows, as a query has it.
+            The window, as that of a query; without one, all rows.
 
         Raises
         ------
         InvalidQueryError
-            If no live query keeps a summary of such rows, or a phi can't be.
+            If no live query keeps a summary of such rows, or a phi is out of bounds.
 
         Examples
         --------
@@ -196,7 +197,7 @@ class Questions:
             return found
 
     def explain(self, query_id: str) -> Explanation | tuple[Explanation, ...]:
-        """Return how a query is evaluated, and at what cost; of a composite, its parts."""
+        """Return how a query, or each part of a composite, is evaluated, and at what cost."""
         with self._lock:
             parts = self._parts(query_id)
             found = tuple(self._explain(part) for part in parts)

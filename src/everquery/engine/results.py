@@ -1,4 +1,4 @@
-"""What an engine answers with, besides Arrow tables."""
+"""What an engine returns, besides Arrow tables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Answer", "Explanation", "Registered"]
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What became of a table of queries.
+    """The result of registering a table of queries.
 
     Attributes
     ----------
     registered : int
-        How many rows are live queries now.
+        How many rows became live queries.
     errors : pyarrow.Table
         ``row``, ``id`` and ``reason`` of each row that was skipped.
     """
@@ -37,13 +37,16 @@ class Explanation:
     path : str
         The structure that finds the query.
     attributes : tuple of str
-        The attributes by which it is found.
+        The attributes by which that structure finds it.
     candidate_share : float
-        The share of the events of its lane (its key's, or all) that look at the query.
+        The share of the events of its lane (those of its key, or all) for which the query has to
+        be looked at.
     cost_ns : float
-        Nanoseconds that the query is expected to add to such an event.
-    lane_queries, segment_queries : int
-        How many queries share the lane within its segment, and the segment.
+        How many nanoseconds the query is expected to add to an event of its lane, on average.
+    lane_queries : int
+        How many queries of its segment are in its lane, this one included.
+    segment_queries : int
+        How many queries are in its segment, this one included.
     """
 
     query_id: str

@@ -1,4 +1,4 @@
-"""What queries that have an answer at any time are asked, and how they answer."""
+"""Questions that queries answer at any time, such as `progress`, and their answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from everquery.stream import Stream
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A quantile.
+    """The answer to a quantile query.
 
     Attributes
     ----------
@@ -53,15 +53,15 @@ class AskedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a question to a kind may look at.
+    """What the answer to a question may use.
 
     Attributes
     ----------
     stream : Stream
     index : KindIndex
-        The kind's own, in which all queries have been settled.
+        That of the kind; all registered queries are in it.
     key_number : function
-        The number of a key in the index; -1 if it has not been seen.
+        Returns the number of a key in the index; -1 if the key is not known.
     """
 
     stream: Stream
@@ -76,11 +76,12 @@ class Question:
     Attributes
     ----------
     ask : function
-        Takes what is `Asked`, the `AskedQuery` if it is about one, and what the question says.
+        Takes an `Asked`, then the `AskedQuery` if the question is about one query, then the
+        arguments of the engine's method by name.
     says : str
-        What queries of the kind do that answer it: "make progress".
+        What queries that answer it do, for an error message: "make progress".
     of_query : bool
-        Whether it is about one live query, and not about the kind.
+        Whether it is about one live query, and not about all queries of the kind.
     """
 
     ask: Callable[..., Any]

@@ -1,7 +1,7 @@
 """The kinds of query that are known: by name, what a user writes and how SQL says it.
 
-`everquery.kinds.register` fills this. Who reads SQL, tables or a registry asks here, and names no
-kind.
+`everquery.kinds.register` fills this. Code that reads SQL, tables or a registry asks here, and
+names no kind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A kind of query, as far as who reads and writes queries must know it.
+    """What code that reads and writes queries must know of a kind.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """Follow a log while its registry may be slow, locked or away.
 
-Who follows has events to go on with: it waits a moment for an answer, not for a registry that
-comes back tomorrow. Until then there is simply no news, and nothing is lost, because the next
-answer goes on from the same position.
+A follower has events to go on with: it waits a moment for an answer, not for a registry that may
+come back tomorrow. Until then there is no news, and nothing is lost, because the next answer goes
+on from the same position.
 """
 
 from __future__ import annotations

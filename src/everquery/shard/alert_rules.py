@@ -1,4 +1,4 @@
-"""A step's notices through the rules of their queries (ttl, dwell, throttle), and into order."""
+"""The rules of alerts (ttl, dwell, throttle) applied to a step's notices, and the final order."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ from everquery.state.timeline import (
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What a step found.
+    """What a step found, before any rule was applied.
 
     Attributes
     ----------
     announced, answered, silent : lists of at most one `Notices`
-        What changes before the events, the events themselves, and expiries at the end mean.
+        The announcements before the events, the notices of the events, and those of keys that
+        expired at the end of the step.
     accepted : Accepted
-    silent_key, silent_time : the keys that expired at the end, ascending, and when
+    silent_key, silent_time : arrays
+        The keys that expired at the end of the step, ascending, and when.
     limit : number or None
         How far time has come: the newest time seen less the grace.
     keys : int
         How many keys there are.
     done : int32
-        The queries that end with what they told of this step.
+        The slots of queries that end by what they told in this step: once thresholds that fired.
     tells_all_ends : bool
-        Whether the ends of queries for all keys are told here.
+        Whether this shard tells the ends of queries without key, which other shards have too.
     """
 
     announced: list[Notices]
@@ -58,7 +60,7 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Notices of one part of a step, with their place in it."""
+    """The notices of one part of a step, with their places on the timeline and their ranks."""
 
     notices: Notices
     place: Int64s
@@ -69,11 +71,13 @@ class _Part:
 def apply_rules(
     step: StepRecord, hygiene: Hygiene, kind: Bytes, flags: Flags, outcomes: OutcomeTable
 ) -> tuple[list[Notices], Int32s]:
-    """Return what is told of a step after all, and which queries have ended.
+    """Return the notices of a step after the rules were applied, and the queries that ended.
 
     Parameters
     ----------
     kind, flags : uint8 and uint16, by slot
+        The number of a query's kind, and its flags. Queries that may end in this step become
+        `DIVERTED`.
     """
     line = _timeline(step, hygiene)
     top = line.limit[0]
@@ -86,7 +90,8 @@ def apply_rules(
     going_in = _diverted(parts, diverted, line, step, outcomes)
     by_code = outcomes.direction, outcomes.throttled, outcomes.skip
     out, ranks = hygiene.run(line, going_in, flags, by_code, top)
-    # One that told its last before its time was up ends by that, and another by time alone.
+    # A query may be done and also reach its ttl in this step. If what it told came before its end,
+    # it ends by that, without a notice of its end; otherwise it ends by its ttl.
     done = step.done
     if ending.size:
         told_last = np.isin(done, out.slot)
@@ -133,7 +138,7 @@ def _timeline(step: StepRecord, hygiene: Hygiene) -> Timeline:
 
 
 def _parts(step: StepRecord, line: Timeline) -> Iterator[_Part]:
-    """Yield each part's notices with their ranks, in ascending order."""
+    """Yield the notices of announcements, events and expiries, with their ranks, ascending."""
     for told in step.announced:
         key = told.events.key[told.row].astype(np.int64)
         place, stage = np.full(len(told), BEFORE_EVENTS), np.full(len(told), EVENT, np.uint8)
@@ -157,7 +162,7 @@ def _diverted(
     step: StepRecord,
     outcomes: OutcomeTable,
 ) -> Diverted:
-    """Return the notices that go through the rules, in order."""
+    """Return the notices that are diverted, in order."""
     none = np.empty(0, np.int64)
     found = [
         Diverted(
@@ -194,7 +199,7 @@ def _diverted(
 
 
 def _as_bits(told: Notices, picked: Bools, outcomes: OutcomeTable) -> Int64s:
-    """Return the columns of all kinds as rows of 64-bit numbers, of floats the bits."""
+    """Return the figures of all kinds as rows of 64-bit numbers; floats as their bits."""
     bits = np.zeros((len(outcomes.columns), np.count_nonzero(picked)), np.int64)
     for row, name in zip(bits, outcomes.columns, strict=True):
         if name in told.figures:
@@ -203,7 +208,7 @@ def _as_bits(told: Notices, picked: Bools, outcomes: OutcomeTable) -> Int64s:
 
 
 def _of_bits(bits: Int64s, outcomes: OutcomeTable) -> dict[str, Array]:
-    """Return the columns that `_as_bits` gave."""
+    """Return the figures that `_as_bits` packed."""
     return {
         name: row.view(column.type.to_pandas_dtype())
         for row, (name, column) in zip(bits, outcomes.columns.items(), strict=True)
@@ -213,7 +218,16 @@ def _of_bits(bits: Int64s, outcomes: OutcomeTable) -> dict[str, Array]:
 def _ends(
     slots: Int32s, codes: Bytes, line: Timeline, hygiene: Hygiene, keys: int, like: Diverted
 ) -> tuple[Diverted, Ranks]:
-    """Return the notices of queries that end, of those that may, with columns like others."""
+    """Return the end notices of those queries that do end in this step.
+
+    Parameters
+    ----------
+    slots, codes : the queries that may end, and the code of the end notice of each
+    keys : int
+        How many keys there are.
+    like : Diverted
+        Says how many attributes and figures the notices have.
+    """
     end, home = hygiene.rules.end[slots], hygiene.rules.home[slots]
     n = slots.size
     place, stage, rank = np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int64)
@@ -234,7 +248,7 @@ def _ends(
 
 
 def _let_live(slots: Int32s, hygiene: Hygiene, flags: Flags) -> None:
-    """Take back what was prepared for queries that might have ended and did not."""
+    """Stop diverting queries that might have ended in this step and did not."""
     if slots.size:
         hygiene.rules.still_living()
         flags[slots[~hygiene.rules.diverts(slots)]] &= ~np.uint16(DIVERTED)
@@ -243,7 +257,7 @@ def _let_live(slots: Int32s, hygiene: Hygiene, flags: Flags) -> None:
 def _merged(
     parts: list[_Part], diverted: list[Bools], out: Diverted, ranks: Ranks, outcomes: OutcomeTable
 ) -> Notices:
-    """Return the notices that went straight and those that were diverted, in one order."""
+    """Return the notices that were not diverted, and those that the rules let out, in one order."""
     events, slots, codes, packed, figures = [], [], [], [], []
     for part, gone in zip(parts, diverted, strict=True):
         kept = np.flatnonzero(~gone)
@@ -263,7 +277,7 @@ def _merged(
     codes.append(out.code[order])
     figures.append((_of_bits(np.ascontiguousarray(out.figures[:, order]), outcomes), order.size))
     rank = ranks.rank[order]
-    # Deadlines of one rank are in order already; others go among the rest by their slots.
+    # Notices at a deadline (even ranks) are in order already. All others are ordered by slot.
     packed.append(pack_ranks(rank, np.where(rank & 1, out.slot[order], 0)))
     merged = np.argsort(np.concatenate(packed), kind="stable")
     held = np.concatenate([np.zeros(straight, np.int64), ranks.held[order]])
@@ -281,7 +295,7 @@ def _merged(
 
 
 def _salt(out: Diverted, ranks: Ranks) -> Uint64s:
-    """Return what the moments of notices that are due then add to their ids."""
+    """Return what goes into the ids of notices at a deadline: its moment; 0 for other notices."""
     salt = np.zeros(out.slot.size, np.uint64)
     salt_of_times(np.ascontiguousarray(out.time).view(np.uint64), ranks.held, salt)
     salt[out.stage & 1 == 1] = 0  # at an event: the moment is the event's own

@@ -1,4 +1,4 @@
-"""Questions that live queries have answers to at any time: their kinds are asked."""
+"""Questions that live queries answer at any time; their kinds have the answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from everquery.shard.query_set import QuerySet
 def ask_query(
     contents: Contents, queries: QuerySet, question: str, query_id: str, said: Mapping[str, Any]
 ) -> Any:  # noqa: ANN401 - as the kind answers
-    """Return what a live query is answered to a question of its kind.
+    """Return the answer of a live query to a question of its kind.
 
     Raises
     ------

@@ -280,7 +280,7 @@ class QuerySet:
             self._new = []
 
     def announced_elsewhere(self) -> None:
-        """Take it that all announcements that are due were made elsewhere."""
+        """Forget all announcements that are due: they were made where state was saved."""
         self.settle()
         self.announced()
         for index in self._contents.indexes.values():

@@ -344,7 +344,7 @@ class Shard:
         return kind, explained
 
     def ask(self, question: str, query_id: str, **said: Any) -> Any:  # noqa: ANN401 - as the kind answers
-        """Return what a live query is answered to a question of its kind."""
+        """Return the answer of a live query to a question of its kind."""
         return ask_query(self.contents, self.queries, question, query_id, said)
 
     def ask_kind(self, question: str, **said: Any) -> Any:  # noqa: ANN401 - as above
@@ -356,7 +356,7 @@ class Shard:
 
     @contextmanager
     def as_of(self, times: Times) -> Iterator[None]:
-        """Let queries be registered as if time had come only this far: there their lives begin."""
+        """Let queries be registered as if it were this time: their lives begin then."""
         admission = self.contents.admission
         before = self.times
         admission.newest, admission.began = times

@@ -1,15 +1,15 @@
-"""A shard that outlives its process: live arrays in a worker, all they follow from in a store.
+"""A shard that outlives its process: live arrays in a worker, and a store to build them from.
 
 A worker may keep a shard's live arrays from batch to batch only with a token, the pair of a version
 and a nonce, that is also in the state. Every attempt at a batch draws a nonce of its own, and the
-state keeps those of the versions that led to it. So a worker finds out whether its arrays are the
-present ones (the token is the last one), of an earlier version (the journals lead on from there),
-or of an attempt that failed (the token is not there: build anew).
+state keeps the tokens of the versions that led to it. So a worker finds out whether its arrays are
+the present ones (the token is the last one), of an earlier version (the journals lead on from
+there), or of an attempt that failed (the token is not there: build anew).
 
-Each part of the shard has a journal: its whole state at some version, and what later ones changed.
-They are followed version by version, all parts of one before the next, so that queries and keys
-have the numbers then that they had when the version was written. When the journal of queries gets
-a new base, all others do: a version of theirs that is older could not be followed any more.
+Each part of the shard has a journal: its whole state at some version, and what later versions
+changed. Journals are loaded version by version, all parts of one version before the next. So at
+each version, queries and keys have the numbers that they had when it was written. When the journal
+of queries gets a new base, all others do too: their older entries could not be loaded any more.
 """
 
 from __future__ import annotations

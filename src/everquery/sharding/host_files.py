@@ -66,7 +66,7 @@ def write(
     unfinished.replace(target)
     for other in folder.glob(f"{name}.*.arrays"):
         if other != target:
-            other.unlink(missing_ok=True)  # who has it mapped keeps it
+            other.unlink(missing_ok=True)  # a process that has it mapped keeps it
 
 
 def read(
@@ -80,7 +80,7 @@ def read(
 
     Parameters
     ----------
-    like : new objects of the same make, which are filled; of no use any more if there is no file
+    like : new objects of the same classes, to be filled; not to be used if there is no file
     given : as in `write`
     """
     try:

@@ -1,8 +1,8 @@
-"""State as a base and what came after it, in a store of bytes that a runtime keeps.
+"""State as a base and later changes, in a store of bytes that a runtime keeps.
 
 A runtime's state store takes small values fast and large ones slowly, so values are cut into
-pieces, and a batch writes only what it changed. Everything here is in the runtime's own store:
-whatever the runtime does to make that exact after a crash holds for it too.
+pieces, and a batch writes only what it changed. Everything here is in the runtime's own store, so
+it is as exact after a crash as the runtime makes its store.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Contents:
     base_bytes : int
     entries : list of (version, place, bytes), oldest first
     outdated : int
-        How much of it all is of no use any more, as its part counts it.
+        How much of it is of no use any more, as its part counts it.
     """
 
     base: int = -1
@@ -94,8 +94,8 @@ class Contents:
 class Journal:
     """One part of a shard's state: a base, and an entry for each version that changed it.
 
-    Store that are free are written again, not removed: removing takes longer than writing. Only
-    large ones are worth it.
+    Values of the store that are not needed any more are overwritten later, not removed: removing
+    takes longer than writing. Only large ones are removed at once.
     """
 
     def __init__(self, name: str, store: Store, contents: Contents) -> None:

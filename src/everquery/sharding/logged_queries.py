@@ -92,7 +92,7 @@ class LoggedQueries(QueriesPart):
             self.apply(self.decoded(str(operation), payload))
             self._shard.queries.settle()  # while it is known when their lives begin
         except _FORGED as error:
-            refuse(f"a log can't be followed ({str(error)[:200]})")
+            refuse(f"a log can't be applied ({str(error)[:200]})")
 
     def decoded(self, operation: str, payload: bytes) -> Change:
         """Return the change that a part of the log holds."""

@@ -49,23 +49,23 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What one shard tells of a batch.
+    """What one shard returns for a batch.
 
     Attributes
     ----------
     notices, letters : tables
     carried : the columns of events that were carried into the notices; None if there are none
-    quarantined : why a query, by kind and id, was taken out
+    quarantined : the queries that were taken out, by kind and id, each with the reason
     position : int
         The version of the query set with which the events were seen.
     events, queries : int
         How many the shard accepted in this batch, and how many it has.
     found : str
-        How the live arrays were come by, as in `DurableShard`.
+        Where the live arrays came from, as in `DurableShard`.
     seconds : dict
         Where the time went.
     letters_carried : the same columns of the refused events; None if there are none
-    held_out : the queries that the shard runs without; None if there were none before, too
+    held_out : the queries that the shard runs without; None if there are none, and were none before
     """
 
     notices: pa.Table
@@ -84,10 +84,10 @@ class Output:
 def run_batch(job: Job, number: int, given: Input, store: Store) -> Output:
     """Take a shard from one version to the next.
 
-    A query that makes the work fail is taken out, and the others go on: a few queries, for if it
-    were many the error would be ours (`everquery.sharding.quarantine`). Nothing is written before
-    all work is done, so what failed left no trace. What fails while reading or writing the store
-    is no query's fault and fails the batch: the runtime has it done again from the same store.
+    A query that makes the work fail is taken out, and the others go on. Only a few queries are: if
+    it were many, the error would be ours (`everquery.sharding.quarantine`). Nothing is written
+    before all work is done, so failed work leaves no trace. An error while the store is read or
+    written is no query's fault and fails the batch: the runtime runs it again from the same store.
     """
     batch = _Batch(job, number, given, store)
     batch.open()

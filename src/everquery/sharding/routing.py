@@ -1,4 +1,4 @@
-"""Which shard a key is in, and which part of a change each shard gets."""
+"""Which shard a key belongs to, and which part of a change each shard gets."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ NO_SECRET = bytes(KEY_BYTES)  # where all keys are trusted
 
 @kernel
 def write_shards(data: Bytes, starts: Int64s, shards: int, key: Uint64s, out: Int32s) -> None:
-    """Write the shard of each name: the upper half of its hash, as a share of all shards."""
+    """Write the shard of each name: the upper half of its hash, scaled to the number of shards."""
     for i in range(out.size):
         mixed = siphash(data, starts[i], starts[i + 1], key) >> _UPPER
         out[i] = (mixed * np.uint64(shards)) >> _UPPER
 
 
 def shards_of(keys: pa.Array, shards: int, secret: bytes) -> Int32s:
-    """Return the shard of each key; strings or 64-bit integers, a null's is 0.
+    """Return the shard of each key. Keys are strings or 64-bit integers; that of a null is 0.
 
-    Nobody who does not know the secret can send all of his keys to one shard.
+    Without the secret, nobody can choose keys that all belong to one shard.
     """
     out = np.zeros(len(keys), np.int32)
     if len(keys):
@@ -49,7 +49,17 @@ def shards_of(keys: pa.Array, shards: int, secret: bytes) -> Int32s:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How many shards keys are divided into, how many further ones see all keys, and the secret."""
+    """How keys are divided into shards.
+
+    Attributes
+    ----------
+    keyed : int
+        How many shards have some of the keys each.
+    wide : int
+        How many further shards see all keys.
+    secret : bytes
+        What the division depends on.
+    """
 
     keyed: int
     wide: int = 0
@@ -57,11 +67,12 @@ class Shards:
 
 
 def route(row: LogRow, stream: Stream, shards: Shards) -> Iterator[tuple[int, LogRow]]:
-    """Yield the part of a row of the log that each shard gets.
+    """Yield each shard's number and its part of a row of the log.
 
-    Queries of one key go to the shard of that key; those that look at all keys together to one of
-    the wide shards; all others to every shard but those. Who ends, pauses or resumes a query knows
-    only its id, so every shard is told, and those that lack it ignore it.
+    A query with a key goes to the shard of that key. A query that looks at all keys together goes
+    to one of the wide shards. All other queries go to every shard that is not wide. Changes that
+    end, pause or resume queries name them only by id, so they go to all shards, and a shard ignores
+    ids that it does not have.
     """
     row.check(stream.name)
     change = change_of(row, stream)
@@ -77,10 +88,10 @@ def route(row: LogRow, stream: Stream, shards: Shards) -> Iterator[tuple[int, Lo
 
 
 def cut_rows(rows: Sequence[LogRow], stream: Stream, most_bytes: int) -> list[LogRow]:
-    """Return rows of the log that say the same, none larger than so many bytes.
+    """Return rows of the log with the same changes, none of them larger than `most_bytes`.
 
-    A query that is larger by itself has a row of its own. The rows of one position are numbered
-    anew: up to -1 in a compacted base, from 0 on in the log.
+    A query that is larger by itself has a row of its own. The rows of one position get new numbers:
+    up to -1 in a compacted base, from 0 on in the log.
     """
     if all(len(row.payload) <= most_bytes for row in rows):
         return list(rows)
@@ -102,10 +113,10 @@ def _cut_row(row: LogRow, stream: Stream, most_bytes: int) -> Iterator[LogRow]:
     if change is None or named == 1:
         yield row
         return
-    # All of them at the place and with the count of the whole: only together they are that change.
+    # All pieces keep the position and the count of the row: only together are they that change.
     for operation, _, payload in encode_change(change, stream, queries=-(-named // pieces)):
         part = replace(row, operation=operation, payload=payload)
-        yield from _cut_row(part, stream, most_bytes)  # queries are not all as large
+        yield from _cut_row(part, stream, most_bytes)  # queries differ in size
 
 
 def _part(change: Change, shard: int, shards: Shards, stream: Stream) -> Change:
@@ -146,14 +157,20 @@ def _rows_here(block: QueryBlock, shard: int, shards: Shards, stream: Stream) ->
 
 
 def _wide_of(names: pa.Array, shards: Shards) -> Int32s:
-    """Return the wide shard of shared names; the first shard, which has its say, without any."""
+    """Return the wide shard of each shared name.
+
+    If there are no wide shards, that is shard 0, which quarantines such queries (`across_keys`).
+    """
     if not shards.wide:
         return np.zeros(len(names), np.int32)
     return shards.keyed + shards_of(names, shards.wide, shards.secret)
 
 
 def across_keys(change: Change) -> dict[tuple[str, str], str]:
-    """Return why queries, by kind and id, can't be in a shard that sees some keys only."""
+    """Return the queries of a change that a shard of some keys can't run, with the reason.
+
+    They are given by kind and id.
+    """
     found: list[tuple[str, str]] = []
     if isinstance(change, Register):
         found = [(q.kind, q.id) for q in change.queries if q.looks_across_keys]
@@ -169,7 +186,7 @@ def across_keys(change: Change) -> dict[tuple[str, str], str]:
 
 
 def known_part(change: Change, live: Callable[[pa.Array], Bools]) -> Change:
-    """Return what of a change by ids is about queries that are live here."""
+    """Return a change without ids of queries that are not live here; a registration as it is."""
     if isinstance(change, (Register, RegisterBlocks)):
         return change
     return replace(change, ids=change.ids.filter(pa.array(live(change.ids))))
@@ -185,9 +202,10 @@ def queries_of(change: Change) -> Iterator[tuple[str, str]]:
 
 
 def wrong_keys(change: Change, key_type: pa.DataType) -> dict[tuple[str, str], str]:
-    """Return why queries, by kind and id, can't be of a stream with keys of this type.
+    """Return the queries of a change whose keys are of another type, with the reason.
 
-    They are looked for before all else: a whole table of them would make a long search.
+    They are given by kind and id. They are found before any work is done: if a whole table of them
+    made the work fail, the search for culprits would take long.
     """
     found: list[tuple[str, str]] = []
     if pa.types.is_null(key_type):
@@ -207,7 +225,7 @@ def wrong_keys(change: Change, key_type: pa.DataType) -> dict[tuple[str, str], s
 
 
 def without(change: Change, ids: Set[str]) -> Change:
-    """Return a change that leaves some queries out."""
+    """Return a change without some queries."""
     gone = pa.array(sorted(ids), pa.string())
     match change:
         case Register():

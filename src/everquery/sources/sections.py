@@ -27,7 +27,7 @@ from everquery.sources.formats import (
 from everquery.sources.text_values import cast_texts, single_array
 from everquery.stream import Stream
 
-SPAN_BYTES = 32 << 20
+SECTION_BYTES = 32 << 20
 WHOLE = ("arrow", "json")  # formats that are read from the beginning to the end
 
 
@@ -77,7 +77,7 @@ def _row_groups(path: Path) -> Iterator[Section]:
     begin = size = 0
     for group in range(metadata.num_row_groups):
         size += metadata.row_group(group).total_byte_size
-        if size >= SPAN_BYTES or group == metadata.num_row_groups - 1:
+        if size >= SECTION_BYTES or group == metadata.num_row_groups - 1:
             yield Section(str(path), "parquet", begin, group + 1, size)
             begin, size = group + 1, 0
 
@@ -85,7 +85,7 @@ def _row_groups(path: Path) -> Iterator[Section]:
 def _lines(file: BinaryIO, name: str, form: Format) -> Iterator[Section]:
     begin, data = 0, b""
     while True:
-        more = file.read(SPAN_BYTES)
+        more = file.read(SECTION_BYTES)
         data += more
         cut = _end_of_lines(data, form) if more else len(data)
         if cut:

@@ -1,7 +1,7 @@
-"""What is pending of pairs of a query and a key: an open-addressing table of flat arrays.
+"""What waits for pairs of a query and a key: an open-addressing table of flat arrays.
 
-A pair has an entry only while something of it waits: a crossing that has not stayed long enough,
-or a window in which notices are held back.
+A pair has an entry only while something waits: a crossing that has not stayed long enough, or a
+throttle window in which notices are held back.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class PairTable:
         self.entries = _no_entries(*rows, dtype)
 
     def make_room(self, more: int) -> None:
-        """Make room for so many pairs more."""
+        """Make room for more pairs."""
         needed = len(self) + more
         if needed > self.entries.pair.size:
             size = max(needed, 2 * self.entries.pair.size, 64)

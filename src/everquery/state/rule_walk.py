@@ -43,7 +43,7 @@ OTHER, ENTERS, LEAVES = range(3)
 
 
 class Spans(NamedTuple):
-    """What queries ask for, by slot (see `everquery.state.rules`), and outcomes, by code."""
+    """Spans and flags of queries, by slot (see `everquery.state.rules`); outcomes, by code."""
 
     flags: Flags
     dwell: Array
@@ -55,7 +55,7 @@ class Spans(NamedTuple):
 
 
 class Diverted(NamedTuple):
-    """Diverted, in or out, each with the event it is about.
+    """Notices on their way into or out of the rules, each with the event that it is about.
 
     Attributes
     ----------
@@ -66,10 +66,11 @@ class Diverted(NamedTuple):
     seq : int64
     values : float64, shape (attributes, n)
     place : int64
-        Which event of the timeline, `BEFORE_EVENTS`, or the number of events for the step's end.
+        The event's index in the timeline; `BEFORE_EVENTS` for an announcement; the number of events
+        for the end of the step.
     stage : uint8
     figures : int64, shape (columns, n)
-        What the notice tells besides: the columns of all kinds, of floats the bits.
+        The figures of all kinds; floats as their bits.
     """
 
     slot: Int64s
@@ -83,21 +84,21 @@ class Diverted(NamedTuple):
     figures: Int64s
 
     def first(self, n: int) -> Diverted:
-        """Return the first so many."""
+        """Return the first `n`."""
         columns: Any = (column[..., :n] for column in self)
         return Diverted(*columns)
 
 
 class Ranks(NamedTuple):
-    """What notices that are told have besides.
+    """The order of notices that came out of the rules, and how many notices each sums up.
 
     Attributes
     ----------
     rank : int64
-        What orders notices: by key's announcements, events, and keys at the step's end, each with
-        its stages.
+        Their order in the step: announcements by key, then events, then keys at the end of the
+        step; within each, its stages.
     moment : like time
-        What orders deadlines of one rank; 0 for others, which are ordered by slot alone.
+        Orders deadlines of the same rank; 0 for other notices, which are ordered by slot alone.
     held : int64
         How many notices this one sums up, or 0.
     """

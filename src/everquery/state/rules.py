@@ -16,7 +16,7 @@ _NONE: Int32s = np.empty(0, np.int32)
 
 
 class Rules:
-    """What queries say of their alerts. Columns are as long as the last slot that needs them.
+    """The spans of queries, by slot. Columns end with the last slot that needs them.
 
     Attributes
     ----------

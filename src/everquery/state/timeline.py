@@ -14,8 +14,8 @@ import numpy as np
 from everquery.core.arrays import Array, Bytes, Int32s, Int64s
 from everquery.core.jit import kernel, part
 
-# What comes one behind the other at one event: deadlines up to the expiry that it makes known, the
-# expiry, later deadlines, the event.
+# The stages at one event, in order: deadlines up to the expiry that the event makes known, the
+# expiry, later deadlines, the event itself.
 DUE, EXPIRY, DUE_LATER, EVENT = range(4)
 BEFORE_EVENTS = -1  # the place of announcements
 
@@ -107,7 +107,7 @@ def group_of(line: Timeline, key: int) -> tuple[int, int]:
 
 @part
 def rank_of(line: Timeline, place: int, stage: int, key: int) -> int:
-    """Return what orders a notice among those of a step."""
+    """Return the rank of a notice: its order in the step."""
     rank: int = 4 * key + stage
     if place >= line.time.size:
         rank += line.ranks[2]

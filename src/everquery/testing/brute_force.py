@@ -110,7 +110,7 @@ class BruteForce:
         return query_id in self._queries
 
     def ask(self, question: str, query_id: str) -> Any:  # noqa: ANN401 - as the kind answers
-        """Return what a live query is answered to a question of its kind, such as ``progress``."""
+        """Return the answer of a live query to a question of its kind, such as ``progress``."""
         standing = self._queries[query_id]
         return getattr(standing.twin, question)(standing.query)
 

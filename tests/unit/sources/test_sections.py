@@ -35,7 +35,7 @@ def write(path, rows=ROWS):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet", "arrow"])
 def test_spans_hold_every_event_once(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(sections, "SPAN_BYTES", 700)
+    monkeypatch.setattr(sections, "SECTION_BYTES", 700)
     path = write(tmp_path / f"e.{suffix}")
     schema = types_of(path, STREAM)
     assert schema == pa.schema(

@@ -1,4 +1,4 @@
-"""Which ranks do for a quantile query, worked out from all rows."""
+"""Which ranks a quantile query allows, worked out from all rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def feed_of(query: Quantile) -> FeedName:
 
 
 def allowed_ranks(phi: float, epsilon: float, n: int) -> tuple[set[int], int]:
-    """Return the ranks of values that do for a query, and the one that is taken.
+    """Return the ranks that a query allows, and the best one.
 
     Fractions are read as they are written: 0.7 is seven tenths.
     """

@@ -1,9 +1,9 @@
-"""An attribute's values by lane: a summary each, and the quantile queries that it answers.
+"""The values of one attribute, lane by lane: a summary each, and the queries that it answers.
 
 A lane is all rows of the stream, or those of one key. It begins with the first query that needs it,
-and ends with the last. How fine the summaries of a feed are is chosen by the first row: half of
-what the finest query there asks for, or of `COARSEST` if that is less, so that later ones find what
-they need. A later query that is finer still is answered as finely as the summaries allow.
+and ends with the last. The error of a feed's summaries is fixed with the first row: half of the
+finest epsilon that a query asks for by then, or half of `COARSEST` if that is less. So later
+queries usually find what they need. One with a finer epsilon gets the finest that there is.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from everquery.kinds.quantile.rank_cells import (
 from everquery.kinds.quantile.ranked_tuples import RankedTuples
 from everquery.kinds.quantile.window_summary import WindowSummaries
 
-# What queries are promised at least, where none asks for less; a window takes more memory, in the
-# square of it.
+# The epsilon that summaries are made for if no query asks for a finer one. That of windows is
+# larger, because their memory grows with its inverse square.
 COARSEST = 0.005
 COARSEST_WINDOW = 0.02
-# Of so many queries, those of a cell get places side by side: going through two million of them one
-# after the other takes a tenth of the time that it takes all over memory.
+# If more queries than this join together, those of a cell get neighbouring places: going through
+# two million of them then takes a tenth of the time that it takes all over memory.
 MANY = 1_000
-TUPLE = 3  # times the bytes of a row
-FINEST = 0.0001  # a summary of that takes a megabyte a lane
+TUPLE = 3  # the size of a tuple, in rows
+FINEST = 0.0001  # the finest epsilon: a summary for it takes about a megabyte a lane
 
 Queries = tuple[Floats, Floats]
 """Phi and epsilon by slot."""
 
 
 class FeedName(NamedTuple):
-    """What the lanes of a feed are made of.
+    """Which rows the lanes of a feed have.
 
     Attributes
     ----------
     attribute : int
     window : int
-        How many of the last rows count; 0 for all.
+        How many of the last rows count; 0 for all rows.
     keyed : bool
-        Whether each key has a lane, or there is one for all rows.
+        Whether there is a lane for each key, or one lane for all rows.
     """
 
     attribute: int
@@ -67,7 +67,7 @@ class FeedName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a batch of rows means for the queries of a feed.
+    """The new answers that a batch of rows makes necessary.
 
     Attributes
     ----------
@@ -86,10 +86,10 @@ class Feed:
     ----------
     name : FeedName
     error : float or None
-        What the summaries err: half of the finest epsilon that can be asked for. None before the
-        first row.
+        The largest rank error of the summaries, as a share of the rows: half of the finest epsilon
+        that queries get here. None before the first row.
     looks : int64, shape (1,)
-        How often cells have been evaluated.
+        How often cells have been looked at.
     """
 
     def __init__(self, name: FeedName) -> None:
@@ -125,12 +125,12 @@ class Feed:
         ]
 
     def drop(self, slots: Int32s, members: Int32s, queries: Queries) -> None:
-        """Drop queries; lanes without any end. All others have their cells.
+        """Drop queries; a lane without queries ends. No query of the feed waits for its cell.
 
         Parameters
         ----------
         members : int32
-            Of those of them that have one each.
+            The members of those queries that have just one.
         """
         everywhere = np.isin(self._everywhere, slots)
         if everywhere.any():
@@ -153,13 +153,13 @@ class Feed:
                 )
 
     def _forget_ended(self) -> None:
-        """Forget queries that were everywhere and are no more."""
+        """Forget ended queries in the list of those that are in every lane."""
         live = np.concatenate([[0], np.cumsum(np.array(self._everywhere) != NOWHERE)])
         self._taken = live[self._taken]
         self._everywhere = self.everywhere()
 
     def is_empty(self) -> bool:
-        """Tell whether there is no query."""
+        """Tell whether the feed has no query."""
         return not (self._has_members() or self._waiting or self.everywhere())
 
     def _has_members(self) -> bool:
@@ -170,18 +170,18 @@ class Feed:
         return lanes
 
     def members_of(self, slots: Int32s) -> Int32s:
-        """Return the members that stand for queries, in all lanes. Cost: a pass over all."""
+        """Return the members of queries, in all lanes. Cost: a pass over all members."""
         used = int(self._cells.used[PLACES])
         members = self._cells.members
         live = (members.cell[:used] != NOWHERE) & np.isin(members.slot[:used], slots)
         return np.flatnonzero(live).astype(np.int32)
 
     def renew(self, members: Int32s) -> None:
-        """Have queries told what they missed."""
+        """Have the cells of members looked at again, so that queries get what they missed."""
         freshen(self._cells, members)
 
     def renumber(self, slots: Int32s) -> None:
-        """Give all queries other slots, by their present ones."""
+        """Give all queries new slots; `slots` has them by old slot."""
         used = int(self._cells.used[PLACES])
         members = self._cells.members
         live = np.flatnonzero(members.cell[:used] != NOWHERE)
@@ -192,7 +192,7 @@ class Feed:
         ]
 
     def _choose_error(self, queries: Queries) -> None:
-        """Make the summaries, as fine as the finest query asks for."""
+        """Make the summaries, for the finest epsilon that a query asks for."""
         slots = [slot for slot, _ in self._waiting]
         slots.append(np.array(self.everywhere(), np.int32))
         coarsest = COARSEST_WINDOW if self.name.window else COARSEST
@@ -205,7 +205,7 @@ class Feed:
         self._summaries = WindowSummaries(error, window) if window else Summaries(error)
 
     def place(self, queries: Queries) -> Iterator[tuple[Int32s, Int32s]]:
-        """Put waiting queries into cells; yield slots and members of them."""
+        """Put waiting queries into cells; yield their slots and their members."""
         if self.error is not None:
             waiting, self._waiting = self._waiting, []
             for slot, lane in waiting:
@@ -225,7 +225,7 @@ class Feed:
         return members
 
     def _make_room(self, lanes: int, queries: int) -> None:
-        """Make room for so many lanes, and for so many more queries; give empty cells up for it."""
+        """Make room for `lanes` lanes and `queries` more queries; give up empty cells first."""
         if self._cells.is_wasteful(queries):
             known = int(self._cells.used[CELLS])
             self._cells, kept = self._cells.without_empty()
@@ -239,7 +239,7 @@ class Feed:
         return self.error
 
     def _take_in(self, lanes: Int32s, queries: Queries) -> None:
-        """Put queries that are everywhere into lanes that lack them."""
+        """Put the queries of every lane into those of these lanes that lack them."""
         if not self._everywhere:
             return
         size = int(lanes.max(initial=-1)) + 1
@@ -262,7 +262,7 @@ class Feed:
             self._choose_error(queries)
 
     def wanted(self, lanes: Int32s) -> Bools:
-        """Tell which lanes have a query, or will have one with their first row."""
+        """Tell which lanes have a query, or will have one after their first row."""
         if self.everywhere():
             return np.ones(lanes.size, np.bool_)
         known = self._cells.lanes.members
@@ -274,7 +274,7 @@ class Feed:
     def take(
         self, lanes: Int32s, starts: Int64s, values: Floats, queries: Queries, flags: Flags
     ) -> Answers | None:
-        """Take in rows by lane, and answer the queries whose answers may be wrong by now."""
+        """Take in rows by lane; return new answers for queries whose value may be wrong by now."""
         assert self._summaries is not None
         self._take_in(lanes, queries)
         self._summaries.update(lanes, starts, values)
@@ -304,11 +304,14 @@ class Feed:
         return 0 if self._summaries is None else self._summaries.count(lane)
 
     def answer(self, lane: int, phi: float, epsilon: float, told: float) -> tuple[float, int, int]:
-        """Return what is answered to who was told something, or NaN, and bounds of its rank."""
+        """Return the current answer for a query that was last told `told` (NaN if nothing yet).
+
+        With it come the lower and the upper bound of its rank.
+        """
         return answer_one(self.views(np.array([lane], np.int32)), phi, epsilon, told)
 
     def told_to(self, slot: int, lane: int, member: int) -> float:
-        """Return what a query was told last of a lane; NaN if nothing."""
+        """Return the value of a lane that a query was told last; NaN if none."""
         members = np.array([member], np.int32)
         if member == NOWHERE:
             members = self.members_of(np.array([slot], np.int32))
@@ -316,7 +319,7 @@ class Feed:
         return float(self._cells.members.told[members[0]]) if members.size else np.nan
 
     def finest(self) -> float:
-        """Return the finest epsilon that queries are answered with."""
+        """Return the finest epsilon that a query can get here."""
         return 2 * self._error()
 
     def everywhere(self) -> list[int]:
@@ -338,7 +341,7 @@ class Feed:
     # -- state --------------------------------------------------------------------------------
 
     def track_changes(self) -> None:
-        """Take note from now on of what changes, for `changes`."""
+        """Note from now on what changes, for `changes`."""
         self._journal = FeedJournal().after(self._cells)
 
     def tracks_changes(self) -> bool:
@@ -348,8 +351,8 @@ class Feed:
     def whole(self) -> dict[str, Array]:
         """Return all state: summaries, what members were told, and the values of cells.
 
-        Lanes are places in ``lanes``. Nothing else is needed: a cell that is looked at though it is
-        not due keeps its value.
+        Other arrays name a lane by its index in ``lanes``. When cells are due is not saved: a cell
+        that is looked at too early keeps its value.
         """
         cells, members = self._cells.cells, self._cells.members
         used = np.flatnonzero(cells.members[: self._cells.used[CELLS]] > 0)
@@ -364,7 +367,8 @@ class Feed:
     def changes(self) -> dict[str, Array]:
         """Return what has changed since the last call of this or of `whole`, in the same form.
 
-        Before it, lanes ended. Of a lane there are the new rows, or its summary if that is less.
+        ``ended`` has the lanes that ended before the new rows came. Each changed lane has its new
+        rows or, if that takes fewer bytes, its summary.
         """
         assert self._journal is not None
         journal = self._journal
@@ -398,7 +402,7 @@ class Feed:
             self._summaries.picked(lanes).save(arrays, "summary")
 
     def _named(self, cells: Int64s, members: Int64s, *lanes: Array) -> dict[str, Array]:
-        """Return cells and members, and all lanes that they and others are in."""
+        """Return cells and members as arrays; ``lanes`` has their lanes and the given ones."""
         table = self._cells
         of_members = table.cells.lane[table.members.cell[members]]
         named = np.unique(np.concatenate([table.cells.lane[cells], of_members, *lanes]))
@@ -414,7 +418,7 @@ class Feed:
         }
 
     def load_rows(self, arrays: Mapping[str, Array]) -> None:
-        """Take over summaries, or the rows that lead on to them; lanes have present numbers."""
+        """Load summaries, or the rows that lead to them; lanes have their present numbers."""
         error = float(arrays["error"][0])
         if np.isnan(error):
             return
@@ -430,13 +434,14 @@ class Feed:
             self._summaries.put(arrays["lanes"][arrays["summary"]], saved)
 
     def load_told(self, arrays: Mapping[str, Array], member: Int32s, queries: Queries) -> None:
-        """Take over what queries were told, and the values of cells.
+        """Load what queries were told, and the values of cells.
 
         Parameters
         ----------
-        arrays : with present numbers; ``member.slot`` is `NOWHERE` for queries that are gone
+        arrays : mapping
+            With present slots and lanes; ``member.slot`` is `NOWHERE` for queries that are gone.
         member : int32
-            Which members they are, `NOWHERE` for those that are gone or everywhere.
+            The present members, `NOWHERE` for queries that are gone or in every lane.
         """
         lanes, told = arrays["lanes"], arrays["member.told"]
         known = np.flatnonzero(member != NOWHERE)
@@ -453,12 +458,12 @@ class Feed:
         )
 
     def has_loaded(self) -> None:
-        """Take it that all queries are where they were: a cell without any has no value."""
+        """Forget the values of cells without queries: all queries have been loaded."""
         cells = self._cells.cells
         cells.value[cells.members == 0] = np.nan
 
     def _replay(self, arrays: Mapping[str, Array]) -> None:
-        """Let lanes end, and take in rows, as was noted."""
+        """End lanes and take in rows as they were saved."""
         assert self._summaries is not None
         lanes = arrays["lanes"]
         self._summaries.forget(lanes[arrays["ended"]])
@@ -474,10 +479,10 @@ class Feed:
             self._summaries.update(group[here], starts - begin, rows)
 
     def _joined(self, slot: Int32s, lane: Int32s, queries: Queries) -> Int32s:
-        """Return the members of queries that are everywhere; they join lanes where they are not."""
+        """Return the members of queries of every lane; those without one join the lane now."""
         absent = np.flatnonzero(self._find(slot, lane) == NOWHERE)
         self._join(slot[absent], lane[absent], queries)
-        # They have joined each lane in order, so how many have is told by the last.
+        # Queries join a lane in order, so the last one that has joined tells how many have.
         self._forget_ended()
         order = np.argsort(self._everywhere)
         place = order[np.searchsorted(np.array(self._everywhere)[order], slot)]

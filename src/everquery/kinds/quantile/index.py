@@ -1,6 +1,6 @@
-"""The quantile kind: the value at a rank, whenever the one told last no longer does.
+"""The quantile kind: the value at a rank, told again when the last value is no longer near enough.
 
-The rows of a batch are taken in together, and the queries answered as of the last of them.
+The rows of a batch are taken in together, and queries are answered as of the last row.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _BySlot(NamedTuple):
     last : int64
         How many rows count; 0 for all.
     feed, member : int32
-        Which feed, and which member of it: `NOWHERE` while it waits, or where it has many.
+        The query's feed, and its member there: `NOWHERE` while it waits, or if it has several.
     """
 
     phi: Floats
@@ -54,7 +54,7 @@ class _BySlot(NamedTuple):
 
     @classmethod
     def of(cls, size: int) -> _BySlot:
-        """Return room for so many queries."""
+        """Return room for `size` queries."""
         longs = np.zeros(size, np.int64)
         return cls(np.zeros(size), np.zeros(size), longs, *np.full((2, size), NOWHERE, np.int32))
 
@@ -134,12 +134,12 @@ class QuantileIndex(KindIndex):
         self._by_slot.member[slots] = NOWHERE
 
     def _place(self, feed: Feed) -> None:
-        """Give queries that wait their cells."""
+        """Put the waiting queries of a feed into cells."""
         for slots, members in feed.place(self._queries):
             self._by_slot.member[slots] = members
 
     def resume(self, slots: Int32s) -> None:
-        """Have queries told what they missed with the next rows."""
+        """Let the next rows of their lanes tell queries what they missed."""
         for feed, part in self._by_feed(slots):
             member = self._by_slot.member[part]
             feed.renew(feed.members_of(part) if (member == NOWHERE).any() else member)
@@ -221,7 +221,7 @@ class QuantileIndex(KindIndex):
         return self.feeds[self._names[self._by_slot.feed[slot]]]
 
     def answer(self, slot: int, lane: int) -> Figures:
-        """Return what a query is answered of a lane: the figures of a notice, NaN without rows."""
+        """Return a query's current answer in a lane: the figures of a notice, NaN without rows."""
         feed = self.feed_of(slot)
         phi, epsilon = float(self._by_slot.phi[slot]), float(self._by_slot.epsilon[slot])
         finest = FINEST if feed.error is None else feed.finest()
@@ -275,12 +275,12 @@ class QuantileIndex(KindIndex):
             feed.load_told(arrays, member, self._queries)
 
     def has_loaded(self) -> None:
-        """Take it that there is nothing more to load."""
+        """Finish loading: there is nothing more to come."""
         for feed in self.feeds.values():
             feed.has_loaded()
 
     def place_all(self) -> None:
-        """Give all queries that wait their cells, where they can have one."""
+        """Put all waiting queries into cells, where feeds have had rows."""
         for feed in self.feeds.values():
             self._place(feed)
 

@@ -19,7 +19,7 @@ from everquery.queries.spec import LONGEST_KEY, Key, bad_text
 
 
 def answer(asked: Asked, query: AskedQuery, *, key: Key | None = None) -> Answer:
-    """Return what a live quantile query is answered now; see `Engine.answer`."""
+    """Return the current answer to a live quantile query; see `Engine.answer`."""
     each = query.options["by_key"]
     if each and key is None:
         raise InvalidQueryError(

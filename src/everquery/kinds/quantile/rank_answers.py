@@ -1,9 +1,10 @@
-"""Which ranks do for quantile queries, which values surely have them, and what is told of it.
+"""Which ranks a quantile query allows, which values surely have such a rank, and what is told.
 
-Sections 3.2 and 3.5 of the paper continuous-quantiles, a batch at a time: from the ranks of the
-value that was told follows how many more rows can't make it wrong, and a cell is looked at again
-only after so many. Then the value is kept if its rank still does. The paper takes a new one, the
-one that may last longest; here a notice tells of what had to change.
+Sections 3.2 and 3.5 of the paper continuous-quantiles, a batch at a time. The rank of the value
+that was told says how many more rows can come before that value could be wrong. A cell is looked
+at again only after that many rows. If the rank is still allowed then, the value is kept. The paper
+would choose a new value, the one that may last longest; here a query is told a new value only if
+it needs one.
 """
 
 from __future__ import annotations
@@ -21,24 +22,25 @@ from everquery.kinds.quantile.rank_cells import NOWHERE, CellTable, Members, end
 
 FEWEST_RANKS = 4.0  # of a cell that one value answers
 
-# By how much bounds of ranks are drawn in, so that rounding never lets a rank pass that is not
-# within them: products of a fraction and a count err by less.
+# By how much allowed ranks are narrowed at both ends. The product of a fraction and a count has a
+# smaller rounding error than this, so no rank is ever allowed by mistake.
 ABSOLUTE_MARGIN = 1e-9
 RELATIVE_MARGIN = 1e-12
 
 
 @part
 def margin(n: int) -> float:
-    """Return by how much bounds of ranks among `n` rows are drawn in."""
+    """Return by how much allowed ranks among `n` rows are narrowed at both ends."""
     return ABSOLUTE_MARGIN + RELATIVE_MARGIN * n
 
 
 @part
 def ranks_of_query(phi: float, epsilon: float, n: int) -> tuple[int, int, int]:
-    """Return the lowest and highest rank that do for a query, and the best one.
+    """Return the lowest and the highest rank that a query allows, and the best one.
 
-    Within ``epsilon n`` of ``phi n``; and of the rank of the quantile, which is that rounded up,
-    where some ranks are within both. If no whole number is that near, the quantile itself.
+    The exact quantile has the rank ``phi n``, rounded up; that is the best rank. Allowed are ranks
+    within ``epsilon n`` of ``phi n`` and, if there are such ranks, within ``epsilon n`` of the best
+    rank too. If no whole number is within ``epsilon n`` of ``phi n``, only the best is allowed.
     """
     target, spread, drawn = phi * n, epsilon * n, margin(n)
     best = min(max(math.ceil(target - drawn), 1), n)
@@ -54,7 +56,7 @@ def ranks_of_query(phi: float, epsilon: float, n: int) -> tuple[int, int, int]:
 
 @part
 def ranks_of_cell(code: int, error: float, n: int) -> tuple[float, float]:
-    """Return between which ranks a value does for all queries of a cell."""
+    """Return the lowest and the highest rank that all queries of a cell allow."""
     low, high = ends_of(code)
     drawn = margin(n)
     lowest = max((low - error) * n + 1.0 + drawn, 1.0)
@@ -63,7 +65,7 @@ def ranks_of_cell(code: int, error: float, n: int) -> tuple[float, float]:
 
 @part
 def first_not_below(values: Floats, begin: int, end: int, value: float) -> int:
-    """Return the first place in a sorted run that holds `value` or more."""
+    """Return the index of the first element of a sorted run that is `value` or more."""
     low, high = begin, end
     while low < high:
         middle = (low + high) >> 1
@@ -80,12 +82,15 @@ def surely(
 ) -> tuple[int, int, int, int]:
     """Return what a summary knows of the ranks of a value.
 
-    Equal values stand in a row: the first one's rank is at most the first number, and the last
-    one's at least the second. All of them that the summary knows are from the third number to the
-    fourth. A value that is not among the rows any more has the rank that it would have.
+    Equal values have consecutive ranks. A value that is not among the rows any more has the rank
+    that it would have. Both ends of the equal values are found by a search: a walk from one to the
+    other took 80 times as long where all values are equal.
 
-    Both ends of the equal values are searched for: a walk from one to the other took 80 times as
-    long where all values are equal.
+    Returns
+    -------
+    above : upper bound of the rank of the first equal value
+    below : lower bound of the rank of the last equal value
+    first, last : lower and upper bound of the ranks of all equal values
     """
     first = first_not_below(values, begin, end, value)
     after = first_above(values, first, end, value)
@@ -107,7 +112,7 @@ class Views(NamedTuple):
     ----------
     lane : int32, shape (k,)
     n, seen : int64, shape (k,)
-        How many rows each stands for, and how many have ever come.
+        How many rows each summary stands for, and how many rows have ever come.
     begin, end : int64, shape (k,)
     values, r_minus, r_plus : tuples of all lanes
     """
@@ -128,10 +133,10 @@ class NewAnswers(NamedTuple):
     Attributes
     ----------
     slot, place : int32
-        Which query, and by which of the views.
+        The query, and the index of the view that answers it.
     value : float64
     low, high : int64
-        Between which ranks the value surely is.
+        Lower and upper bound of the value's rank.
     """
 
     slot: Int32s
@@ -142,13 +147,13 @@ class NewAnswers(NamedTuple):
 
     @classmethod
     def room(cls, n: int) -> NewAnswers:
-        """Return room for so many."""
+        """Return room for `n` answers, not yet filled."""
         slot, place = np.empty((2, n), np.int32)
         low, high = np.empty((2, n), np.int64)
         return cls(slot, place, np.empty(n), low, high)
 
     def take(self, picked: Int64s | slice) -> NewAnswers:
-        """Return the picked ones."""
+        """Return the picked answers."""
         columns: tuple[Array, ...] = self
         return NewAnswers(*(column[picked] for column in columns))
 
@@ -157,9 +162,10 @@ class NewAnswers(NamedTuple):
 def answer_query(
     views: Views, i: int, phi: float, epsilon: float, told: float
 ) -> tuple[bool, float, int, int]:
-    """Return whether a query keeps what it was told, what it is answered, and between which ranks.
+    """Return whether a query keeps its value, its value now, and the bounds of that value's rank.
 
-    What was told is kept as long as it does: a notice tells of what has to change.
+    The value that it was told is kept as long as its rank is allowed; `told` is NaN if there is
+    none yet.
     """
     n = int(views.n[i])
     begin, end = views.begin[i], views.end[i]
@@ -178,7 +184,7 @@ def answer_query(
 def answer_one(
     views: Views, phi: float, epsilon: float, told: float
 ) -> tuple[float, int, int]:  # fmt: skip
-    """Return the answer to a query by the first view, and between which ranks it surely is."""
+    """Return the answer to a query by the first view, and the lower and upper bound of its rank."""
     _, value, low, high = answer_query(views, 0, phi, epsilon, told)
     return value, low, high
 
@@ -187,16 +193,18 @@ def answer_one(
 def rows_until(
     code: int, error: float, n: int, seen: int, window: int, ranks: tuple[int, int]
 ) -> int:
-    """Return the row count at which a value may first not do any more.
+    """Return the lane's row count at which a value's rank may first be outside the allowed ones.
 
-    Corollary 1: as long as all new rows may fall on one side of it. In a full window, each row that
-    comes and each that leaves may move its rank by one.
+    Corollary 1 counts on the worst case: all new rows fall on one side of the value. In a full
+    window, each row that comes and each that leaves may move its rank by one.
 
     Parameters
     ----------
     window : int
         The rows of a window, 0 without one.
-    ranks : at most which rank the first of its equals has, and at least which the last
+    ranks : tuple of two int
+        Upper bound of the rank of the first equal value, and lower bound of the rank of the last:
+        `above` and `below` of `surely`.
     """
     lowest, highest = ranks_of_cell(code, error, n)
     above, below = ranks
@@ -217,7 +225,20 @@ def rows_until(
 def answer_cell(
     views: Views, i: int, code: int, error: float, window: int, value: float
 ) -> tuple[bool, float, int, int, int]:
-    """Return whether a value was found, it, between which ranks, and how long it will do."""
+    """Return the value of a cell: the present one if its rank is allowed, else the best one.
+
+    Parameters
+    ----------
+    value : float
+        The present value, NaN if there is none.
+
+    Returns
+    -------
+    answered : whether there is a value that all queries of the cell allow
+    value
+    low, high : lower and upper bound of its rank
+    due : the lane's row count at which it may be wrong
+    """
     n = int(views.n[i])
     begin, end = views.begin[i], views.end[i]
     lowest, highest = ranks_of_cell(code, error, n)
@@ -238,9 +259,10 @@ def answer_cell(
 
 @part
 def may_have_left(views: Views, i: int, window: int, value: float) -> bool:
-    """Tell whether a value that was told once is perhaps no longer in the window.
+    """Return whether a value that was told earlier may have left the window.
 
-    All tuples of a window's summary are rows of it. A value that is no tuple may still be a row.
+    All tuples of a window's summary are rows of the window. A value that is no tuple may still be
+    a row.
     """
     if views.n[i] < window or window == 0:
         return False
@@ -258,7 +280,7 @@ def tell(
     out: NewAnswers,
     k: int,
 ) -> None:
-    """Tell a member a value."""
+    """Tell a member a value: write it as answer number `k`."""
     out.slot[k] = members.slot[m]
     out.place[k] = place
     out.value[k] = value
@@ -272,7 +294,7 @@ def tell_each(
     found: CellTable, cell: int, views: Views, i: int, queries: tuple[Floats, Floats],
     flags: Flags, error: float, out: NewAnswers, k: int,
 ) -> int:  # fmt: skip
-    """Answer each query of a cell by itself; return how many answers there are then."""
+    """Answer each query of a cell by itself; return the new number of answers."""
     phi, epsilon = queries
     members = found.members
     m = found.cells.first[cell]
@@ -299,7 +321,10 @@ def tell_all(
     out: NewAnswers,
     k: int,
 ) -> int:
-    """Tell the queries of a cell its new value, those that know it excepted."""
+    """Tell a cell's new value to all of its queries that were not told it already.
+
+    Return the new number of answers.
+    """
     members = found.members
     value = found.cells.value[cell]
     m = found.cells.first[cell]
@@ -317,12 +342,13 @@ def tell_others(
     found: CellTable, cell: int, views: Views, i: int, flags: Flags, error: float, window: int,
     ranks: tuple[int, int], out: NewAnswers, k: int,
 ) -> int:  # fmt: skip
-    """Tell the queries that do not know the value of their cell, which stays, what they need.
+    """Answer the queries of a cell that were not told its value; the cell keeps that value.
 
-    One that knows another value keeps it as long as it does. The others are told the cell's value,
-    or the nearest one if that may have left the window: nobody is told a value that is not there,
-    and those who know it keep it, whoever joins them. The cell is looked at again as soon as one of
-    its values may be wrong. Return how many answers there are then.
+    A query that was told another value keeps that one as long as its rank is allowed. The others
+    are told the cell's value or, if that may have left the window, the nearest value that is in it.
+    So no query is told a value that is not there, and a query that joins the cell changes nothing
+    for those that were told its value before. The cell is looked at again as soon as one of these
+    values may be wrong. Return the new number of answers.
     """
     cells, members = found.cells, found.members
     code, value = cells.code[cell], cells.value[cell]
@@ -330,7 +356,8 @@ def tell_others(
     if may_have_left(views, i, window, value):
         _, offer, first, last, offer_due = answer_cell(views, i, code, error, window, np.nan)
     apart = 0
-    other, does, other_due = np.nan, False, offer_due  # queries that joined together know the same
+    # Queries that joined together were told the same value, so the last one is remembered.
+    other, does, other_due = np.nan, False, offer_due
     m = cells.first[cell]
     while m != NOWHERE:
         told = members.told[m]
@@ -353,7 +380,7 @@ def tell_others(
 
 @kernel
 def order_by_slot(slot: Int32s, slots: int, order: Int64s) -> None:
-    """List what was told by ascending slot; no query is told two things."""
+    """Write the order of answers by ascending slot; no query has two."""
     place = np.full(slots, NOWHERE, np.int64)
     for k in range(slot.size):
         place[slot[k]] = k
@@ -369,7 +396,7 @@ def write_figures(
     told: NewAnswers, order: Int64s, n: Int64s, epsilon: Floats, finest: float,
     value: Floats, rank_low: Int64s, rank_high: Int64s, rows: Int64s, kept_epsilon: Floats,
 ) -> None:  # fmt: skip
-    """Write the figures of what was told, in an order: the columns of a notice."""
+    """Write the figures of notices, one notice for each answer, in the given order."""
     for i in range(order.size):
         k = order[i]
         value[i] = told.value[k]
@@ -389,16 +416,16 @@ def look_at_lanes(
     Parameters
     ----------
     queries : phi and epsilon by slot
-    error : what the summaries err
+    error : the largest rank error of the summaries, as a share of the rows
     window : int
         The rows of a window, 0 without one.
     out : room for all members of the lanes
     looks : int64, shape (1,)
-        How often a cell was evaluated, added up.
+        Counts how often a cell was looked at.
 
     Returns
     -------
-    how many queries are told something
+    how many answers there are
     """
     cells = found.cells
     k = 0

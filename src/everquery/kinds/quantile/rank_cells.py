@@ -1,14 +1,14 @@
 """Quantile queries in cells of ranks: which query is answered by which cell, and what it is told.
 
 The paper continuous-quantiles groups queries into clusters that one value answers (section 3.1): a
-query (phi, epsilon) allows an interval of ranks, and a value whose rank is within part of it will
-do. Its clusters depend on which queries came before; here they do not. Ranks, as fractions of all
-rows, are divided into halves again and again, and a query belongs to the widest such cell within
-its interval, at least a quarter as wide. So a query is answered in the same way whatever others
-there are, wherever and in whatever order they were registered, and joining or leaving costs O(1).
+query (phi, epsilon) allows an interval of ranks, and any value with such a rank is a right answer.
+The paper's clusters depend on the order in which queries were registered; cells do not. The range
+of ranks, as fractions of all rows, is halved again and again. A query belongs to the widest such
+cell that lies within its interval; the cell is at least a quarter as wide. So the answer to a query
+does not depend on other queries, and joining or leaving a cell costs O(1).
 
 Until a lane has ``1 / error`` rows, its summary knows all ranks exactly, and each query is answered
-by itself: where a cell stands for a few ranks, one value would not do for all of its queries.
+by itself: a cell then stands for a few ranks, and one value could not answer all of its queries.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Cells(NamedTuple):
     code : int64
         ``2 ** level + place``: places of a level are numbered from rank 0 on.
     value : float64
-        What its queries are told; NaN while each is answered by itself, or none is.
+        The value that its queries are told; NaN while they are answered one by one, or not at all.
     due : int64
         The rows of the lane at which the value may be wrong.
     fresh : uint8
         Whether a query may not have been told the value.
     apart : uint8
-        Whether a query keeps another value, which does as well.
+        Whether a query keeps another value, whose rank is allowed too.
     members : int32
     after : int32
         The next cell of the lane.
@@ -133,7 +133,7 @@ class CellTable(NamedTuple):
         )
 
     def with_lanes(self, lanes: int) -> CellTable:
-        """Return the same with so many lanes, or more."""
+        """Return the same table with room for at least `lanes` lanes."""
         known = self.lanes.first.size
         if lanes <= known:
             return self
@@ -143,7 +143,7 @@ class CellTable(NamedTuple):
         return self._replace(lanes=grown)
 
     def is_wasteful(self, queries: int) -> bool:
-        """Tell whether there is no room for so many more queries, and most cells are empty."""
+        """Tell whether `queries` more find no room, and half of the cells or more are empty."""
         used = int(self.used[CELLS])
         if used + queries <= self.cells.lane.size:
             return False
@@ -174,7 +174,7 @@ class CellTable(NamedTuple):
         return CellTable(lanes, cells, members, table, self.free, used), kept
 
     def with_room(self, queries: int) -> CellTable:
-        """Return the same with room for so many more queries, each in a cell of its own."""
+        """Return the same table with room for `queries` more, each in a cell of its own."""
         found = self
         cells = int(self.used[CELLS]) + queries
         if cells > self.cells.lane.size:
@@ -199,12 +199,12 @@ CELLS, PLACES, FREE = range(3)  # of `CellTable.used`
 
 @part
 def code_of(phi: float, epsilon: float, error: float) -> int:
-    """Return the code of the widest cell of ranks that do for a query; of several, the nearest.
+    """Return the code of the widest cell within a query's allowed ranks; of several, the nearest.
 
     Parameters
     ----------
     phi, epsilon : the query's; epsilon above `error`
-    error : what the summary errs
+    error : the largest rank error of the summary, as a share of the rows
     """
     low = max(phi - (epsilon - error), 0.0)
     high = min(phi + (epsilon - error), 1.0)

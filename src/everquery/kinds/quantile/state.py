@@ -1,7 +1,7 @@
-"""What quantile queries know, as a part of a shard's state.
+"""The state of quantile queries, as a part of a shard's state.
 
-A summary changes all over with every row, so changes have the rows of a batch, not the summaries
-that they make; what members were told and the values of cells come along.
+Every row changes a summary all over. So changes hold the rows of a batch, not the summaries that
+they lead to, with what members were told and the values of cells.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NEWS = ("ended", "rows.lane", "summary", "cell.code", "member.slot")
 
 
 class QuantilePart(Part):
-    """Feeds; queries by their rank among the kind's live ones, lanes by numbers of keys.
+    """All feeds. Queries are named by their rank among the kind's live ones, lanes by key numbers.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class Twin(twin.Twin):
         return [query for query in self.queries.values() if feed_of(query) == name]
 
     def answer(self, query: Quantile, seen: twin.Seen) -> Iterator[twin.Happened]:
-        """Yield a change after the last row of the lane, if what was told won't do."""
+        """Yield a change after the lane's last row, if the rank of what was told is not allowed."""
         name = feed_of(query)
         lane = seen.key if name.keyed else None
         ends = seen.last_of_key if name.keyed else seen.last_of_all

@@ -307,7 +307,7 @@ def _sweep(
     ranks: Int32s,
     gain: Int64s,
 ) -> None:
-    """Add to `gain` what boxes gained from the events of a span."""
+    """Add to `gain` what boxes gained from a slice of the events."""
     first, second = values[0, span], values[1, span]
     order = np.argsort(first, kind="stable")
     rank = np.empty(order.size, np.int64)
