@@ -6,11 +6,13 @@ By the beginnings of their node ids, below ``tests/``.
 LONG = (
     "attack/test_registry_mutations.py::test_on_a_server",
     "attack/test_registry_mutations.py::test_whatever_is_forged_can_be_repaired",
+    "conformance/test_duckdb.py::test_a_million_events_end_to_end[sharded",
     "conformance/test_kinds.py::test_batches_are_invisible[spark",
     "conformance/test_kinds.py::test_ids_of_a_plain_run_are_unique[spark",
     "conformance/test_kinds.py::test_replay_is_deterministic_and_ids_are_unique[spark",
     "conformance/test_kinds.py::test_snapshot_and_restore_at_every_batch_change_nothing[spark",
     "conformance/test_worlds.py::test_equals_brute_force[spark",
+    "integration/test_console_blocks.py::test_every_command_prints_what_the_page_says[cli.md",
     "integration/test_damaged_while_used.py",
     "spark/test_checkpoints.py::test_a_",
     "spark/test_cli.py::test_a_",
