@@ -28,6 +28,7 @@ def pytest_configure(config):
             config.addinivalue_line("filterwarnings", f"ignore:{what} encountered:RuntimeWarning")
 
 
+@pytest.hookimpl(tryfirst=True)  # the groups of xdist are read behind this
 def pytest_collection_modifyitems(items):
     """Mark what is long; give all that needs Spark or a broker to one of several processes."""
     for item in items:

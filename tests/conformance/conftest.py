@@ -22,6 +22,7 @@ FAILURES = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explai
 SEEDS = 1
 
 
+@pytest.hookimpl(tryfirst=True)  # in front of the hook that reads the marks
 def pytest_collection_modifyitems(items):
     for item in items:
         chosen = getattr(item, "callspec", None) and item.callspec.params
