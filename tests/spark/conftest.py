@@ -15,6 +15,7 @@ from tests.servers.kafka import Kafka
 __all__ = ["own_postgres", "postgres"]
 
 
+@pytest.hookimpl(tryfirst=True)  # in front of the hook that reads the marks
 def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/spark/" in item.path.as_posix():
