@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
 from everquery.index.flags import option_flags
-from everquery.kinds import KINDS, Kind
+from everquery.kinds import Kind
 from everquery.kinds.answer import Asked, AskedQuery
 from everquery.shard.contents import Contents
 from everquery.shard.query_set import QuerySet
@@ -29,9 +29,9 @@ def ask_query(
     """
     queries.settle()
     slot = int(queries.slots_of(pa.array([str(query_id)], pa.string()))[0])
-    kind = KINDS[contents.kind_of(slot)]
+    kind = contents.kinds[contents.kind_of(slot)]
     if question not in kind.questions:
-        able = [each for each in KINDS.values() if question in each.questions]
+        able = [each for each in contents.kinds.values() if question in each.questions]
         others = " and ".join(each.name for each in able)
         raise InvalidQueryError(
             f"query {query_id!r} is a {kind.name} query; only {others} queries"
@@ -45,7 +45,7 @@ def ask_query(
 
 def ask_kind(contents: Contents, question: str, said: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as above
     """Return the answer to a question that is about all queries of the kind that answers it."""
-    kind = next(each for each in KINDS.values() if question in each.questions)
+    kind = next(each for each in contents.kinds.values() if question in each.questions)
     return kind.questions[question].ask(_asked(contents, kind), **said)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from everquery.core.arrays import Array, Int32s
 from everquery.index.kind import KindIndex
-from everquery.kinds import KINDS
+from everquery.kinds import Kind
 from everquery.shard.outcomes import OutcomeTable
 from everquery.state.admission import Admission
 from everquery.state.catalog import Catalog
@@ -33,7 +34,8 @@ class Contents:
         The rules of alerts, and what waits because of them.
     indexes : dict from the name of a kind to its index
     outcomes : OutcomeTable
-        Of the kinds that were known when the shard was made.
+    kinds : dict from name to Kind
+        Those that queries may be of.
     """
 
     stream: Stream
@@ -43,12 +45,13 @@ class Contents:
     dead_letters: DeadLetters
     hygiene: Hygiene
     outcomes: OutcomeTable
+    kinds: dict[str, Kind]
     indexes: dict[str, KindIndex] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stream: Stream) -> Contents:
-        """Return nothing yet of a stream."""
-        outcomes = OutcomeTable(KINDS)
+    def of(cls, stream: Stream, kinds: Mapping[str, Kind]) -> Contents:
+        """Return nothing yet of a stream, for queries of some kinds."""
+        outcomes = OutcomeTable(kinds)
         keys = KeyTable(len(stream.attributes), keyed=stream.key is not None)
         return cls(
             stream,
@@ -58,7 +61,8 @@ class Contents:
             DeadLetters(stream),
             Hygiene(len(stream.attributes), len(outcomes.columns)),
             outcomes,
-            {name: kind.index() for name, kind in KINDS.items()},
+            dict(kinds),
+            {name: kind.index() for name, kind in kinds.items()},
         )
 
     def kind_of(self, slot: int) -> str:

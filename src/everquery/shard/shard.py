@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.errors import TornEngineError, UnknownQueryError
 from everquery.index.kind import Explained
+from everquery.kinds import KINDS, Kind
 from everquery.queries.changes import Change
 from everquery.queries.spec import Key
 from everquery.shard.alert_rules import StepRecord, apply_rules
@@ -54,6 +55,8 @@ class Shard:
     Parameters
     ----------
     stream : Stream
+    kinds : mapping from name to Kind, optional
+        Those that queries may be of; all that are known, if it is not said.
     key_type : Arrow type, optional
         That of keys, where it is known before the first query or event.
     labelled : bool
@@ -66,12 +69,13 @@ class Shard:
         self,
         stream: Stream,
         *,
+        kinds: Mapping[str, Kind] | None = None,
         key_type: pa.DataType | None = None,
         labelled: bool = False,
         keep_accepted: bool = False,
     ) -> None:
         self.stream = stream
-        self.contents = Contents.of(stream)
+        self.contents = Contents.of(stream, KINDS if kinds is None else kinds)
         if key_type is not None:
             self.contents.keys.type = key_type
         self._integrity = Integrity()
@@ -86,7 +90,7 @@ class Shard:
         self.accepted: Events | None = None
         self.tells_all_ends = True  # also of queries for all keys, which other shards have too
         self._keep_accepted = keep_accepted
-        self._figures = figure_names(stream)
+        self._figures = figure_names(stream, kinds=self.contents.kinds)
         self._schemas: dict[tuple[pa.DataType | None, pa.DataType | None], pa.Schema] = {}
 
     # -- changes ------------------------------------------------------------------------------
@@ -257,6 +261,7 @@ class Shard:
                 time_type or pa.null(),
                 pa.string() if key_type in (None, pa.null()) else key_type,
                 labelled=self.labelled,
+                kinds=self.contents.kinds,
             )
         return self._schemas[types]
 

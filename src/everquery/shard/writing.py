@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Int32s, Int64s, Uint64s
-from everquery.kinds import KINDS
+from everquery.kinds import KINDS, Kind
 from everquery.shard.notice_ids import write_ids
 from everquery.shard.outcomes import OutcomeTable, columns_of
 from everquery.shard.record import Notices
@@ -23,6 +23,7 @@ def notice_schema(
     *,
     labelled: bool = False,
     carried: Sequence[str] = (),
+    kinds: Mapping[str, Kind] = KINDS,
 ) -> pa.Schema:
     """Return the schema of a stream's notices.
 
@@ -34,7 +35,7 @@ def notice_schema(
     """
     text = pa.dictionary(pa.int32(), pa.string())
     word = pa.dictionary(pa.int8(), pa.string())
-    names = figure_names(stream, carried)
+    names = figure_names(stream, carried, kinds)
     return pa.schema(
         [
             ("query_id", text),
@@ -46,25 +47,27 @@ def notice_schema(
             ("reason", word),
             *((name, pa.float64()) for name in stream.attributes),
             ("held_back", pa.int64()),
-            *((names[name], column.type) for name, column in columns_of(KINDS).items()),
+            *((names[name], column.type) for name, column in columns_of(kinds).items()),
             *((name, text) for name in OWNER_COLUMNS if labelled),
             ("notice_id", pa.binary(16)),
         ]
     )
 
 
-def figure_names(stream: Stream, carried: Sequence[str] = ()) -> dict[str, str]:
+def figure_names(
+    stream: Stream, carried: Sequence[str] = (), kinds: Mapping[str, Kind] = KINDS
+) -> dict[str, str]:
     """Return what the columns of kinds are called; some names may be taken by columns of events."""
     taken = {*stream.attributes, *carried}
     names = {}
-    for name in columns_of(KINDS):
-        names[name] = in_full(name) if name in taken else name
+    for name in columns_of(kinds):
+        names[name] = in_full(name, kinds) if name in taken else name
     return names
 
 
-def in_full(name: str) -> str:
+def in_full(name: str, kinds: Mapping[str, Kind] = KINDS) -> str:
     """Return what a column of a kind is called where its name is taken: the kind comes first."""
-    for kind, found in KINDS.items():
+    for kind, found in kinds.items():
         if any(column.name == name for column in found.index.columns):
             return f"{kind}_{name}"
     raise KeyError(name)

@@ -76,6 +76,7 @@ class DurableShard:
         known = job.stream.key is not None and not pa.types.is_null(job.key_type)
         shard = Shard(
             job.stream,
+            kinds={kind.name: kind for kind in job.kinds},
             key_type=job.key_type if known else None,
             keep_accepted=bool(job.carried.names),
         )

@@ -30,7 +30,8 @@ class Job:
         By which keys are divided into shards; the registry has it, and so has the checkpoint.
     kinds : tuple of Kind
         All that are known where the job is made: they travel by reference, so that every process
-        that gets the job knows them too.
+        that gets the job knows them too. State has parts of these alone, whatever else a process
+        may know.
     """
 
     stream: Stream

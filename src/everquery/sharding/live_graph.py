@@ -2,8 +2,9 @@
 
 Numbers, texts, containers, arrays, Arrow tables, and objects of everquery's own classes: those of
 the packages that hold state, and of the kinds of query. An object comes back with the attributes
-that it had; no code of its class runs. What is a function is not written: objects are poured into
-new ones of the same make, which have theirs. What is shared stays shared.
+that it had; no code of its class runs. A kind of query goes by its name. What is a function is not
+written: objects are poured into new ones of the same make, which have theirs. What is shared stays
+shared.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from everquery.core.framing import Content, View
-from everquery.kinds import KINDS
+from everquery.kinds import KINDS, Kind
 
 _PACKAGES = (
     "everquery.core",
@@ -99,6 +100,8 @@ class _Writer:
             return ["dict", number, items]
         if type(value) in _CONTAINERS:
             return [_CONTAINERS[type(value)], number, [self.node(each) for each in value]]
+        if isinstance(value, Kind):
+            return ["kind", number, value.name]
         if isinstance(value, timedelta):
             return ["timedelta", number, value.days, value.seconds, value.microseconds]
         if isinstance(value, bytes):
@@ -156,6 +159,7 @@ class _Reader:
             "number": lambda name: self._flat(name)[0],
             "array": self._array,
             "bytes": lambda name: bytes(self._views[name][2]),
+            "kind": KINDS.__getitem__,
             "timedelta": timedelta,
             "type": lambda name: self._schema(name).field(0).type,
             "schema": self._schema,

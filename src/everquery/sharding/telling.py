@@ -43,7 +43,8 @@ def plain_notices(
         zip(notices.column_names, notices.columns, strict=True)
     )
     if carried is not None:
-        taken = [name for name in columns_of(KINDS) if name in carried.column_names]
+        names = (name for name in columns_of(KINDS) if name in columns)
+        taken = [name for name in names if name in carried.column_names]
         columns |= {in_full(name): columns[name] for name in taken}
         columns |= zip(carried.column_names, carried.columns, strict=True)
     return _table(columns, notices.num_rows, position, schema)

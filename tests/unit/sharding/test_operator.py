@@ -30,6 +30,7 @@ from everquery.sharding.packing import Packer, unpack
 from everquery.sharding.places import order_of
 from everquery.sharding.telling import plain_letters, plain_schema
 from everquery.state import dead_letters
+from tests.conformance.toy.kind import KIND as NTH
 
 STREAM = eq.Stream("trades", key="symbol", time="t", attributes=["price"])
 SPECS = {name: kind.spec for name, kind in KINDS.items()}
@@ -559,3 +560,12 @@ def test_queries_with_keys_of_another_type_are_taken_out(in_bulk):
     reason = "keys of this stream are strings, and its key is none"
     assert output.quarantined == {("range", "r"): reason}
     assert output.queries == 0
+
+
+def test_state_has_parts_of_the_kinds_of_its_job_alone_14(monkeypatch):
+    shard = OneShard()
+    with monkeypatch.context() as patch:  # another job of this worker has brought a kind along
+        patch.setitem(KINDS, "nth", NTH)
+        shard.run(Register((eq.Range("all", {}),)), rows=[("IBM", 1, 0.5, "x")])
+    forget_live()
+    assert told(shard.run(rows=[("IBM", 2, 0.5, "x")])) == [("all", "match", 1)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from everquery.core.arrays import Array, Int64s
+from everquery.core.arrays import Array, Bools, Int64s
 from everquery.core.framing import NewerError
 from everquery.core.invariants import (
     MOST,
@@ -21,7 +22,7 @@ from everquery.core.invariants import (
     short,
 )
 from everquery.core.parts import Part, Saved
-from everquery.kinds import KINDS
+from everquery.kinds import Kind
 from everquery.queries.spans import (
     FRACTION,
     MICROSECONDS,
@@ -108,8 +109,14 @@ class RulesPart(Part):
 
     def _check(self, contents: Contents, kept: Int64s) -> None:
         contents.check(RULES)
-        kinds = self._contents.catalog.kind[kept]
-        spans = {name: _check_span(contents, name, kinds) for name in SPANS}
+        number = self._contents.catalog.kind[kept]
+        kinds = self._contents.kinds.values()
+        spans = {
+            name: _check_span(
+                contents, name, np.array([name in kind.spec.spans for kind in kinds])[number]
+            )
+            for name in SPANS
+        }
         unbased = contents["unbased"]
         if unbased.size:
             lives = spans["ttl"]
@@ -117,7 +124,7 @@ class RulesPart(Part):
                 refuse("a query is to end, and has no ttl")
 
 
-def _check_span(contents: Contents, name: str, kinds: Array) -> SpanColumn | None:
+def _check_span(contents: Contents, name: str, allowed: Bools) -> SpanColumn | None:
     prefix = f"{name}."
     if not any(contents.has(prefix + part) for part in SPAN):
         return None
@@ -129,8 +136,7 @@ def _check_span(contents: Contents, name: str, kinds: Array) -> SpanColumn | Non
     check_none(whole, f"{prefix}amount", amount, "no span")
     numbers = np.where(fraction, column.fractions(), 1.0)
     check_none(~((numbers > 0) & (numbers < LONGEST_SPAN)), f"{prefix}amount", numbers, "no span")
-    allowed = np.array([name in kind.spec.spans for kind in KINDS.values()])
-    check_none(given & ~allowed[kinds], f"{prefix}unit", column.unit, "of a kind without")
+    check_none(given & ~allowed, f"{prefix}unit", column.unit, "of a kind without")
     return column
 
 
@@ -149,7 +155,7 @@ class WaitingPart(Part):
         saved = Saved({"throttled": hygiene.throttled, "undone": hygiene.undone})
         self._empty = None
         if len(hygiene.pairs):
-            saved.values.update(outcomes=_outcomes(), figures=self._figures())
+            saved.values.update(outcomes=_outcomes(self._contents.kinds), figures=self._figures())
             hygiene.pairs.save(saved.arrays, self._contents.catalog.kept())
         else:
             self._empty = saved.values
@@ -172,7 +178,7 @@ class WaitingPart(Part):
         kept, kind = self._contents.catalog.kept(), self._contents.admission.time_type
         contents = Contents(saved.arrays, self._sizes(kept), dtype_of(kind))
         if saved.arrays:
-            codes = _Codes(of_type(saved.values, "outcomes", list))
+            codes = _Codes(of_type(saved.values, "outcomes", list), self._contents.kinds)
             if saved.values.get("figures") != self._figures():
                 raise NewerError("has figures of notices that this everquery does not know")
             contents.sizes["codes"] = codes.here.size
@@ -221,14 +227,14 @@ class WaitingPart(Part):
 class _Codes:
     """The outcomes that were saved, and their codes here."""
 
-    def __init__(self, names: list[Any]) -> None:
-        known = _outcomes()
+    def __init__(self, names: list[Any], kinds: Mapping[str, Kind]) -> None:
+        known = _outcomes(kinds)
         for name in names:
             if name not in known:
                 raise NewerError(f"has notices {short(name)}, which this everquery does not know")
         self.here = np.array([known.index(name) for name in names], np.int64)
-        kinds: list[str | None] = [*KINDS]
-        self.kind = np.array([kinds.index(name) for name, _, _ in known], np.int64)
+        numbers: list[str | None] = [*kinds]
+        self.kind = np.array([numbers.index(name) for name, _, _ in known], np.int64)
 
     def translate(self, contents: Contents) -> None:
         """Let arrays that are checked have codes of this everquery."""
@@ -238,11 +244,11 @@ class _Codes:
             codes[known] = self.here[codes[known]]
 
 
-def _outcomes() -> list[list[str | None]]:
+def _outcomes(kinds: Mapping[str, Kind]) -> list[list[str | None]]:
     """Return what the codes of notices stand for that may wait, in their order."""
     return [
         [name, outcome.event, outcome.reason]
-        for name, kind in KINDS.items()
+        for name, kind in kinds.items()
         for outcome in kind.index.outcomes
     ]
 
