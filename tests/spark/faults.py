@@ -73,7 +73,7 @@ class BrokenRunShards(RunShards):
 
     def init(self, handle) -> None:
         super().init(handle)
-        self._cells = BrokenCells(self._cells, self.plan)
+        self._store = BrokenStore(self._store, self.plan)
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator:
         self.plan.at("shard begins")
@@ -81,20 +81,20 @@ class BrokenRunShards(RunShards):
         self.plan.at("shard has told")
 
 
-class BrokenCells:
-    def __init__(self, cells, plan: Plan) -> None:
-        self._cells = cells
+class BrokenStore:
+    def __init__(self, store, plan: Plan) -> None:
+        self._store = store
         self._plan = plan
-        self.get = cells.get
-        self.remove = cells.remove
+        self.get = store.get
+        self.remove = store.remove
 
     def put(self, name: str, value: bytes) -> None:
         if name != "head":
-            self._cells.put(name, value)
+            self._store.put(name, value)
             self._plan.at("first write")
             return
         self._plan.at("before the last write")
-        self._cells.put(name, value)
+        self._store.put(name, value)
         self._plan.at("after the last write")
 
 
