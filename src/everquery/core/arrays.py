@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,20 @@ def resized(array: Array, size: int, fill: float = 0) -> Array:
     larger = np.full((*array.shape[:-1], size), fill, array.dtype)
     larger[..., : array.shape[-1]] = array
     return larger
+
+
+def move_columns(before: Sequence[Array], after: Sequence[Array], slots: Int32s) -> None:
+    """Copy columns by slot to where each slot stands from now on; those that become 0 are left out.
+
+    Parameters
+    ----------
+    before, after : the columns, and room for them
+    slots : int32
+        The new slot of each present one.
+    """
+    kept = np.flatnonzero(slots[: before[0].size])
+    for old, new in zip(before, after, strict=True):
+        new[slots[kept]] = old[kept]
 
 
 def total_bytes(*arrays: Array) -> int:

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, resized
+from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, move_columns, resized
 from everquery.core.parts import Part
 from everquery.index.flags import LIVE, LIVE_MASK, Flags, option_flags
 from everquery.index.kind import Explained, KindIndex
@@ -145,12 +145,8 @@ class ThresholdIndex(KindIndex):
     def renumber(self, slots: Int32s) -> None:
         """Give all queries other slots, by their present ones."""
         self.layers.renumber(slots)
-        kept = np.flatnonzero(slots[: self._by_slot.total.size])
-        before: Sequence[Array] = self._by_slot
-        self._by_slot = _BySlot.of(int(slots.max(initial=0)) + 1)
-        after: Sequence[Array] = self._by_slot
-        for column, old in zip(after, before, strict=True):
-            column[slots[kept]] = old[kept]
+        before, self._by_slot = self._by_slot, _BySlot.of(int(slots.max(initial=0)) + 1)
+        move_columns(before, self._by_slot, slots)
 
     # -- events -------------------------------------------------------------------------------
 
