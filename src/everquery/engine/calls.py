@@ -8,12 +8,15 @@ notices of the call that it struck are not lost.
 
 from __future__ import annotations
 
+# What `signal` wraps in enumerations, which cost more than a registration does.
+import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+_SIGINT = int(signal.SIGINT)
 LATER_SECONDS = 0.05  # long enough for a caller to take what a call has returned
 
 Handler = Callable[[int, FrameType | None], Any]
@@ -84,7 +87,7 @@ class WholeCall:
             self._depth -= 1
             if not self._depth and self._handler is not None:
                 handler, self._handler = self._handler, None
-                signal.signal(signal.SIGINT, handler)  # first: what is noted strikes by it
+                _signal.signal(_SIGINT, handler)  # first: what is noted strikes by it
                 struck, self._struck = self._struck, False
                 if struck:
                     _postponed.note()
@@ -92,10 +95,10 @@ class WholeCall:
     def _hold_off(self) -> None:
         if _postponed.take():
             signal.raise_signal(signal.SIGINT)  # nothing has changed yet
-        handler = signal.getsignal(signal.SIGINT)
+        handler = _signal.getsignal(_SIGINT)
         if callable(handler):
             self._handler = handler
-            signal.signal(signal.SIGINT, self._note)
+            _signal.signal(_SIGINT, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._struck = True

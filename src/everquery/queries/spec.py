@@ -164,7 +164,7 @@ class Query:
             case NumberField():
                 if value is not None or each.required:
                     object.__setattr__(self, each.name, each.read_all(value))
-            case EventsField():
+            case EventsField() if value != each.events:  # most queries tell of all
                 given = (value,) if isinstance(value, str) else tuple(value)
                 if not given or set(given) - set(each.events):
                     known = ", ".join(map(repr, each.events))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from everquery.core.arrays import Array, Int32s
 from everquery.index.kind import KindIndex
 from everquery.kinds import Kind
@@ -77,6 +79,14 @@ class Contents:
         """Return the slots of queries of a kind."""
         found: Int32s = slots[self.catalog.kind[slots] == self.number_of(kind)]
         return found
+
+    def by_kind(self, slots: Int32s) -> list[tuple[KindIndex, Int32s]]:
+        """Return the slots of each kind that some of these queries are of, with its index."""
+        kinds = self.catalog.kind[slots]
+        indexes = tuple(self.indexes.values())
+        return [
+            (indexes[kind], slots[kinds == kind]) for kind in np.flatnonzero(np.bincount(kinds))
+        ]
 
     def begin_lives(self) -> None:
         """Let the lives of queries begin that waited for the first event, if it has come."""

@@ -12,11 +12,12 @@ from everquery.queries.spans import column_of_spans, misfit
 def check_spans(query: Query, kind: pa.DataType) -> None:
     """Raise if a query's spans can't be told in times of this type."""
     for name in query.spans:
-        column = column_of_spans([getattr(query, name)])
+        span = getattr(query, name)
+        if span is None:
+            continue
+        column = column_of_spans([span])
         if column is not None and column.in_units(kind)[1][0]:
-            raise InvalidQueryError(
-                f"query {query.id!r}: {misfit(name, getattr(query, name), kind)}"
-            )
+            raise InvalidQueryError(f"query {query.id!r}: {misfit(name, span, kind)}")
 
 
 def already_live(query_id: str) -> DuplicateQueryError:

@@ -58,7 +58,8 @@ class QuerySet:
                 self._register(change.blocks)
             case Deregister():
                 ids = self._known(change.ids, told=True) if following else change.ids
-                self.drop(np.unique(self.slots_of(ids)))
+                slots = self.slots_of(ids)
+                self.drop(slots if slots.size == 1 else np.unique(slots))
             case Pause():
                 ids = self._known(change.ids) if following else change.ids
                 self._pause(self.slots_of(ids))
@@ -87,20 +88,18 @@ class QuerySet:
     def drop(self, slots: Int32s) -> None:
         """End queries."""
         contents = self._contents
-        if any(
-            index.must_know_of_drops and contents.of_kind(slots, kind).size
-            for kind, index in contents.indexes.items()
-        ):
+        by_kind = contents.by_kind(slots)
+        if any(index.must_know_of_drops for index, _ in by_kind):
             self.settle()  # such an index must have all that were registered before
-        for kind, index in contents.indexes.items():
-            index.drop(contents.of_kind(slots, kind))
+        for index, dropped in by_kind:
+            index.drop(dropped)
         contents.catalog.drop(slots)
         contents.hygiene.drop(slots)
 
     def _pause(self, slots: Int32s) -> None:
         contents = self._contents
-        for kind, index in contents.indexes.items():
-            index.pause(contents.of_kind(slots, kind))
+        for index, paused in contents.by_kind(slots):
+            index.pause(paused)
         contents.catalog.pause(slots)
         contents.hygiene.pause(slots)
 
@@ -109,8 +108,7 @@ class QuerySet:
         resumed = contents.catalog.resume(slots)
         self._new.append(resumed)
         self.settle()
-        for kind, index in contents.indexes.items():
-            wanted = contents.of_kind(resumed, kind)
+        for index, wanted in contents.by_kind(resumed):
             index.resume(wanted)
             for rows in index.layers.find(wanted):
                 index.revive(rows)

@@ -105,7 +105,10 @@ class Catalog:
         UnknownQueryError
             If one of them is not live.
         """
-        slots = self.names.find(encode(ids))
+        if len(ids) == 1 and ids.null_count == 0:
+            slots = np.array([self.names.find_one(ids[0].as_py())], np.int32)
+        else:
+            slots = self.names.find(encode(ids))
         missing = (slots == ABSENT) | (self.flags[slots] == 0)
         if missing.any():
             first = ids[int(np.argmax(missing))].as_py()
@@ -202,7 +205,8 @@ class Catalog:
     def drop(self, slots: Int32s) -> None:
         """End queries for ever."""
         self.paused -= int(np.count_nonzero(self.flags[slots] & PAUSED))
-        self._own(self.owner[slots[slots < self.owner.size]], -1)
+        if self.owner.size:
+            self._own(self.owner[slots[slots < self.owner.size]], -1)
         self.flags[slots] = 0
         self.dropped += slots.size
 
