@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 
+from everquery.core.spans import BadSpanError, SpanLike, read_span
+from everquery.core.spans import Span as Span  # part of what a stream is
 from everquery.errors import InvalidStreamError
 
 # The columns of a notice; an attribute of the same name would hide one.
@@ -14,14 +15,12 @@ NOTICE_COLUMNS = (
     *("total", "rounds", "held_back", "notice_id"),
 )
 OWNER_COLUMNS = ("owner", "labels")  # of notices, on request
+SPANS = ("grace", "expire_after")  # the fields of a stream that are spans of time
 ROLES = ("name", "key", "time", "attributes", "weight")  # of a stream: what its columns are
 
 MOST_ATTRIBUTES = 60
-LONGEST_SPAN = 2**61  # in any unit: times are 64-bit
 
 LETTER_COLUMNS = ("position", "detail")  # of dead letters, besides those of notices
-
-Span = int | float | timedelta
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,14 @@ class Stream:
         The numeric columns that queries restrict. Every event needs all of them.
     weight : str, optional
         A column of positive integers.
-    grace : number or timedelta, optional
+    grace : span of time, optional
         Events are held back until the newest time seen is this far ahead, so that disorder within
-        it costs nothing. A number is in the unit of the time column.
-    expire_after : number or timedelta, optional
+        it costs nothing.
+    expire_after : span of time, optional
         A key without events for this long leaves every box it is in, with reason ``expired``.
+
+    A span is a text such as ``5s``, ``1h30m`` or ``PT90S``, or a timedelta; where the time column
+    holds integers or floats, a number in its unit. It is kept as a timedelta or a number.
 
     Examples
     --------
@@ -57,8 +59,8 @@ class Stream:
     time: str | None = field(default=None, kw_only=True)
     attributes: Sequence[str] = field(kw_only=True)
     weight: str | None = field(default=None, kw_only=True)
-    grace: Span | None = field(default=None, kw_only=True)
-    expire_after: Span | None = field(default=None, kw_only=True)
+    grace: SpanLike | None = field(default=None, kw_only=True)
+    expire_after: SpanLike | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         where = f"stream {self.name!r}"
@@ -93,33 +95,24 @@ class Stream:
                 )
         if self.key is not None and self.key == self.time:
             raise InvalidStreamError(f"{where}: column {self.key!r} is key and time at once")
-        for span, value in (("grace", self.grace), ("expire_after", self.expire_after)):
-            self._check_span(span, value)
+        for span in SPANS:
+            self._read_span(span)
 
-    def _check_span(self, name: str, span: Span | None) -> None:
-        if span is None:
+    def _read_span(self, name: str) -> None:
+        """Give a span its own type."""
+        given = getattr(self, name)
+        if given is None:
             return
         if self.time is None:
             raise InvalidStreamError(f"stream {self.name!r}: {name} needs a time column")
-        reason = bad_span(span, zero=name == "grace")
-        if reason:
-            raise InvalidStreamError(f"stream {self.name!r}: {name} is {span!r}; {reason}")
+        try:
+            object.__setattr__(self, name, read_span(given, zero=name == "grace"))
+        except BadSpanError as error:
+            raise InvalidStreamError(
+                f"stream {self.name!r}: {name} is {given!r}; {error}"
+            ) from None
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns that a batch needs."""
         named = (self.key, self.time, *self.attributes, self.weight)
         return tuple(dict.fromkeys(name for name in named if name is not None))
-
-
-def bad_span(span: Span | None, *, zero: bool = False) -> str | None:
-    """Return why this is no span of time, or None."""
-    if span is None:
-        return None
-    if isinstance(span, bool) or not isinstance(span, (int, float, timedelta)):
-        return "give a number in the unit of the time column, or a timedelta"
-    seconds = span.total_seconds() if isinstance(span, timedelta) else span
-    if not (seconds > 0 or (zero and seconds == 0)):
-        return "it must be positive"
-    if seconds >= LONGEST_SPAN:
-        return "it is longer than times are"
-    return None

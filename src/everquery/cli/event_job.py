@@ -26,7 +26,7 @@ from everquery.errors import InvalidBatchError
 from everquery.sources.files import EventFile, EventPipe, Piece
 from everquery.sources.formats import Format
 from everquery.state.admission import span_in_units
-from everquery.stream import Stream
+from everquery.stream import SPANS, Stream
 
 STDIN = "-"
 
@@ -92,20 +92,23 @@ def check_spans(stream: Stream, schema: pa.Schema) -> None:
     """Raise if times have no unit for the stream's spans, and name the command that mends it."""
     if stream.time is None or schema.get_field_index(stream.time) < 0:
         return
-    kind = schema.field(stream.time).type
+    kind, column = schema.field(stream.time).type, repr(stream.time)
     if pa.types.is_floating(kind):
         kind = pa.float64()
     elif not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
         return  # they are no times at all, or none is known yet
-    for name in ("grace", "expire_after"):
+    for name in SPANS:
         try:
             span_in_units(getattr(stream, name), kind, stream.time)
         except InvalidBatchError as error:
             command = f"everquery stream alter {shlex.quote(stream.name)}"
             option = f"--{name.replace('_', '-')}"
+            number = (
+                "5s, or so" if pa.types.is_temporal(kind) else f"NUMBER, in the unit of {column}"
+            )
             raise InvalidBatchError(
                 f"{name} of stream {stream.name!r} does not fit: {error}. Mend it with:"
-                f" {command} {option} NUMBER, in the unit of {stream.time!r} (or {option} none)"
+                f" {command} {option} {number} (or {option} none)"
             ) from None
 
 

@@ -24,7 +24,7 @@ from everquery.queries.known import known_specs
 from everquery.queries.numbers import NumberField
 from everquery.stream import Stream
 
-SPAN = "a number, or 5s, 30m, 8h"
+SPAN = "5s, 30m, 1h30m; a number, if the times are numbers"
 
 
 class WithFields:

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import timedelta
 
 import typer
 
+from everquery.core.spans import BadSpanError, Span, read_span
 from everquery.errors import InvalidQueryError
 from everquery.queries import Interval
 from everquery.queries.interval import Closed
 
 _RANGE = re.compile(r"(?P<left>[\[(]?)(?P<lo>[^\[\]()]*?)\.\.(?P<hi>[^\[\]()]*)(?P<right>[\])]?)")
-_SPAN = re.compile(r"(\d+(?:\.\d*)?)\s*(us|ms|s|m|h|d)")
-_UNITS = {
-    "us": "microseconds",
-    "ms": "milliseconds",
-    "s": "seconds",
-    "m": "minutes",
-    "h": "hours",
-    "d": "days",
-}
 _CLOSED: dict[tuple[bool, bool], Closed] = {
     (True, True): "both",
     (True, False): "left",
@@ -110,8 +101,8 @@ def _text(number: float) -> str:
     return repr(number).removesuffix(".0")
 
 
-def parse_span(text: str | None, option: str) -> int | float | timedelta | None:
-    """Return the span of ``5s`` or ``250ms``; a bare number is in the unit of the time column.
+def parse_span(text: str | None, option: str) -> Span | None:
+    """Return the span of ``5s`` or ``1h30m``; a bare number is in the unit of the time column.
 
     Examples
     --------
@@ -120,25 +111,10 @@ def parse_span(text: str | None, option: str) -> int | float | timedelta | None:
     """
     if text is None:
         return None
-    found = _SPAN.fullmatch(text.strip())
-    if found:
-        try:
-            return timedelta(**{_UNITS[found[2]]: float(found[1])})
-        except OverflowError:
-            raise typer.BadParameter(
-                f"{text!r} is longer than times are; the longest is {timedelta.max.days:,}d",
-                param_hint=option,
-            ) from None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise typer.BadParameter(
-        f"{text!r} is no span of time; write 5s, 250ms, 10m, 2h, 1d, or a number in the unit of the"
-        " time column",
-        param_hint=option,
-    )
+    try:
+        return read_span(text, zero=True)
+    except BadSpanError as error:
+        raise typer.BadParameter(f"{text!r} is no span: {error}", param_hint=option) from None
 
 
 def parse_labels(texts: list[str]) -> dict[str, str]:

@@ -279,7 +279,8 @@ class Engine(Administration):
         Raises
         ------
         InvalidBatchError
-            If it is no time of the stream's type.
+            If it is no time of the stream's type: a number where times are numbers, else a date
+            or a datetime, which has a time zone where times have one. Nothing is rounded.
         """
         with self._lock:
             kind = self._shard.time_type

@@ -11,16 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from everquery.stream import LONGEST_SPAN, Span
+from everquery.core.spans import LONGEST_SPAN, BadSpanError, Span, read_span
+from everquery.core.times import nanoseconds_of
 
 # The unit of a span. A number is in the unit of the time column, which may be known later only.
 NO_SPAN, WHOLE, FRACTION, MICROSECONDS, NANOSECONDS = range(5)
 
-_DAY = 86_400 * 10**9
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 Numbers = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
+Problem = tuple[Bools, str]  # which rows are bad, and why, after the name of the column
+
+MOST_REASONS = 100  # reasons against texts of a column that are told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class SpanColumn:
     def in_units(self, kind: pa.DataType) -> tuple[Numbers, Bools]:
         """Return the spans in units of a time column's type, and which of them can't be said so.
 
-        0 where there is no span.
+        0 where there is no span. Numbers are in the unit of integers and floats alone: what a
+        unit of a timestamp or a date is, hardly anybody who writes a number has in mind.
         """
         floating = kind == pa.float64()
         units = self.amount.copy()
@@ -67,7 +70,9 @@ class SpanColumn:
             bad |= fraction & (numbers != np.floor(numbers))
             units[fraction] = 0
             values = units
-        per_unit = _nanoseconds_of(kind)
+        per_unit = nanoseconds_of(kind)
+        if per_unit is not None:
+            bad |= fraction | (self.unit == WHOLE)
         for unit, size in ((MICROSECONDS, 1_000), (NANOSECONDS, 1)):
             timed = self.unit == unit
             if not timed.any():
@@ -96,15 +101,6 @@ class SpanColumn:
         return None
 
 
-def _nanoseconds_of(kind: pa.DataType) -> int | None:
-    """Return how long a unit of a time column is; None where that is not known."""
-    if pa.types.is_timestamp(kind):
-        return _NANOSECONDS[kind.unit]
-    if pa.types.is_date32(kind):
-        return _DAY
-    return _NANOSECONDS["ms"] if pa.types.is_date64(kind) else None
-
-
 def no_spans(n: int) -> SpanColumn:
     """Return a column of so many queries without span."""
     return SpanColumn(np.zeros(n, np.int64), np.zeros(n, np.uint8))
@@ -128,19 +124,21 @@ def column_of_spans(spans: Sequence[Span | None]) -> SpanColumn | None:
     return column
 
 
-def column_of_arrow(column: pa.Array) -> tuple[SpanColumn, Bools, Bools] | None:
-    """Return an Arrow column of numbers or durations, and which are not positive or too long.
+def column_of_arrow(column: pa.Array) -> tuple[SpanColumn, list[Problem]] | None:
+    """Return an Arrow column of texts, durations or numbers, and which rows are bad, and why.
 
     None if it is of another type.
     """
     kind = column.type
     spans = no_spans(len(column))
     if pa.types.is_null(kind):
-        return spans, spans.given(), spans.given()
+        return spans, []
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _column_of_texts(column)
     given = np.asarray(column.is_valid())
     if pa.types.is_duration(kind):
         numbers = np.asarray(column.cast(pa.int64()).fill_null(1))
-        size = _NANOSECONDS[kind.unit]
+        size = nanoseconds_of(kind) or 1
         unit = NANOSECONDS if kind.unit == "ns" else MICROSECONDS
         factor = max(size // 1_000, 1)
         if kind.unit == "ns" and not (numbers[given] % 1_000).any():
@@ -158,21 +156,53 @@ def column_of_arrow(column: pa.Array) -> tuple[SpanColumn, Bools, Bools] | None:
         spans.amount[:] = np.where(whole, np.where(whole, numbers, 1), 0).astype(np.int64)
         spans.amount[~whole] = numbers[~whole].view(np.int64)
         spans.unit[:] = np.where(given, np.where(whole, WHOLE, FRACTION), NO_SPAN)
-        return spans, given & ~(numbers > 0), too_long
+        return spans, _bad_numbers(given & ~(numbers > 0), too_long)
     else:
         return None
     spans.unit[:] = np.where(given, unit, NO_SPAN)
     spans.amount[~given] = 0
-    return spans, given & ~(numbers > 0), too_long
+    return spans, _bad_numbers(given & ~(numbers > 0), too_long)
+
+
+def _bad_numbers(not_positive: Bools, too_long: Bools) -> list[Problem]:
+    return [(too_long, "is longer than times are"), (not_positive, "must be positive")]
+
+
+def _column_of_texts(column: pa.Array) -> tuple[SpanColumn, list[Problem]]:
+    """Return spans as people write them; each distinct text is read once."""
+    distinct = column.dictionary_encode()
+    texts = distinct.dictionary.to_pylist()
+    place = np.asarray(distinct.indices.fill_null(len(texts)))
+    read: list[Span | None] = []
+    reasons: dict[str, list[int]] = {}
+    for which, text in enumerate(texts):
+        try:
+            read.append(read_span(text))
+        except BadSpanError as error:
+            read.append(None)
+            # Each reason costs a look at all rows, and whoever made the table decides how many.
+            told = f"is {text!r}; {error}" if len(reasons) < MOST_REASONS else "is no span of time"
+            reasons.setdefault(told, []).append(which)
+    found = column_of_spans(read) or no_spans(len(texts))
+    spans = SpanColumn(np.append(found.amount, 0), np.append(found.unit, np.uint8(NO_SPAN)))
+    bad = [(np.isin(place, which), reason) for reason, which in reasons.items()]
+    return spans.take(place), bad
+
+
+def in_words(number: int | float | None) -> str:
+    """Return what to give in place of a span that is a number without unit."""
+    return f'a span with a unit, such as "{number}s", or a timedelta'
 
 
 def misfit(name: str, span: Span | None, kind: pa.DataType) -> str:
     """Return the sentence for a span that a time column of this type can't tell."""
-    if isinstance(span, timedelta) and _nanoseconds_of(kind) is None:
+    if isinstance(span, timedelta) and nanoseconds_of(kind) is None:
         return (
             f"{name} is {span}, and times of type {kind} have no unit to measure it by;"
             " give a number"
         )
+    if not isinstance(span, timedelta) and nanoseconds_of(kind) is not None:
+        return f"{name} is {span}, and times are of type {kind}; give {in_words(span)}"
     return (
         f"{name} is {span}, which is no whole number of the units of {kind} (or is longer than"
         " such times are); give another span"

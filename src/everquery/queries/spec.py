@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from everquery.core.spans import BadSpanError, SpanLike, read_span
 from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
 from everquery.queries.fields import (
@@ -23,11 +23,10 @@ from everquery.queries.fields import (
 )
 from everquery.queries.labels import Labels
 from everquery.queries.numbers import Bools, NumberColumn, NumberField
-from everquery.stream import LONGEST_SPAN, Span, Stream, bad_span
+from everquery.stream import Stream
 
 LONGEST_ID = 1_024  # bytes in UTF-8
 LONGEST_KEY = 1 << 20
-LONGEST_TIMEDELTA = timedelta(microseconds=LONGEST_SPAN)
 
 Key = str | int
 
@@ -71,12 +70,14 @@ class Query:
         Whose query it is.
     labels : mapping from str to str, optional
         Whatever the owner wants to find it by.
-    ttl : number or timedelta, optional
+    ttl : span of time, optional
         How long the query lives; it then ends by itself, with a notice ``end``.
-    throttle : number or timedelta, optional
+    throttle : span of time, optional
         At most one notice a key in this time; those held back are summed up at its end.
 
-    Spans of time need a stream with a time column; a number is in the unit of that column.
+    A span of time is a text such as ``5s``, ``1h30m`` or ``PT90S``, or a timedelta; where the
+    stream's time column holds integers or floats, a number in its unit. It needs such a column,
+    and is kept as a timedelta or a number.
     """
 
     id: str
@@ -84,8 +85,8 @@ class Query:
     key: Key | None = field(default=None, kw_only=True, metadata=declared(KEY))
     owner: str | None = field(default=None, kw_only=True, metadata=declared(OWNER))
     labels: Labels = field(default=Labels(), kw_only=True, metadata=declared(LABELS))
-    ttl: Span | None = field(default=None, kw_only=True, metadata=declared(TTL))
-    throttle: Span | None = field(default=None, kw_only=True, metadata=declared(THROTTLE))
+    ttl: SpanLike | None = field(default=None, kw_only=True, metadata=declared(TTL))
+    throttle: SpanLike | None = field(default=None, kw_only=True, metadata=declared(THROTTLE))
     # The id of the composite that it was registered with; see `parts`.
     part_of: str | None = field(default=None, kw_only=True, repr=False, compare=False)
 
@@ -173,15 +174,11 @@ class Query:
                 object.__setattr__(self, each.name, told)
 
     def _read_span(self, name: str) -> None:
-        span = getattr(self, name)
-        if isinstance(span, (np.integer, np.floating)):
-            span = span.item()
-            object.__setattr__(self, name, span)
-        reason = bad_span(span)
-        if reason is None and isinstance(span, timedelta) and span >= LONGEST_TIMEDELTA:
-            reason = "it is longer than times are"
-        if reason:
-            raise InvalidQueryError(f"{name} is {span!r}; {reason}")
+        given = getattr(self, name)
+        try:
+            object.__setattr__(self, name, read_span(given))
+        except BadSpanError as error:
+            raise InvalidQueryError(f"{name} is {given!r}; {error}") from None
 
     @property
     def shared_name(self) -> str:

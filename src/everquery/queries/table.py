@@ -101,9 +101,9 @@ def check_table(
         ``<attribute>_hi`` (null for no limit; both null, or both missing, where it is free);
         ``closed`` (optional: left, right, both, neither); ``owner`` and ``labels`` (a JSON object;
         both optional); the kind's options (flags), words (which stand for options), numbers and
-        spans (numbers in the unit of the time column, or durations). A kind without box has a
-        column ``attribute`` in place of the ranges; it may be missing where the stream has one
-        attribute only.
+        spans (texts such as ``5s``, durations, or numbers in the unit of the time column). A kind
+        without box has a column ``attribute`` in place of the ranges; it may be missing where the
+        stream has one attribute only.
     already_live, repeated : functions of the ids
         Which are live queries, and which occur in an earlier row.
     beyond_quota : function of the owners and of which rows are good so far, optional
@@ -285,14 +285,14 @@ def _spans(
         found = column_of_arrow(columns[name])
         if found is None:
             raise fail(
-                f"column {name!r} has type {columns[name].type}; it must be numbers in the unit of"
-                " the time column, or durations"
+                f"column {name!r} has type {columns[name].type}; it must be texts such as 5s or"
+                " 1h30m, durations, or numbers in the unit of the time column"
             )
-        column, not_positive, too_long = found
-        problems.note(too_long, f"{name} is longer than times are")
-        problems.note(not_positive, f"{name} must be positive")
+        column, bad_spans = found
+        for rows, reason in bad_spans:
+            problems.note(rows, f"{name} {reason}")
         if time_type is not None:
-            bad = column.in_units(time_type)[1] & ~not_positive & ~too_long
+            bad = column.in_units(time_type)[1] & problems.good()
             if bad.any():
                 problems.note(bad, misfit(name, column.span(int(np.argmax(bad))), time_type))
         spans[name] = column

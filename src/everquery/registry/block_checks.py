@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.core.names import repeated
+from everquery.core.spans import LONGEST_SPAN
 from everquery.errors import RegistryError
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
@@ -22,7 +23,7 @@ from everquery.queries.labels import bad_labels
 from everquery.queries.numbers import NO_NUMBER
 from everquery.queries.spans import FRACTION, NANOSECONDS, NO_SPAN, SpanColumn
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY
-from everquery.stream import LONGEST_SPAN, Stream
+from everquery.stream import Stream
 
 LARGEST_ROW = 2**31 - 1
 

@@ -10,13 +10,13 @@ from typing import Any
 from everquery.errors import RegistryDamagedError
 from everquery.registry.digests import digest_of_stream
 from everquery.registry.rows import as_bytes
-from everquery.stream import Stream
+from everquery.stream import SPANS, Stream
 
 
 def stream_as_json(stream: Stream) -> str:
     """Return a stream's definition as JSON."""
     values: dict[str, Any] = asdict(stream)
-    for span in ("grace", "expire_after"):
+    for span in SPANS:
         if isinstance(values[span], timedelta):
             values[span] = {"microseconds": values[span] // timedelta(microseconds=1)}
     return json.dumps(values, sort_keys=True)
@@ -25,7 +25,7 @@ def stream_as_json(stream: Stream) -> str:
 def stream_of_json(definition: str) -> Stream:
     """Return the stream of a definition."""
     values: dict[str, Any] = json.loads(definition)
-    for span in ("grace", "expire_after"):
+    for span in SPANS:
         if isinstance(values[span], dict):
             values[span] = timedelta(**values[span])
     return Stream(values.pop("name"), **values)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
+from everquery.core.spans import SpanLike
 from everquery.errors import RegistryDamagedError, UnknownStreamError
 from everquery.queries.changes import Change
 from everquery.registry import claims, quotas, readers, reading, streams, tables
@@ -22,7 +23,7 @@ from everquery.registry.quarantined import QuarantineList
 from everquery.registry.reading import Base, Entry
 from everquery.registry.repair import find_damage, repair
 from everquery.registry.upgrade import upgrade
-from everquery.stream import Span, Stream
+from everquery.stream import Stream
 
 
 class Registry:
@@ -80,7 +81,7 @@ class Registry:
         with self._connections.writing() as connection:
             streams.create_stream(connection, stream, self._shown)
 
-    def alter_stream(self, name: str, **spans: Span | None) -> Stream:
+    def alter_stream(self, name: str, **spans: SpanLike | None) -> Stream:
         """Give a stream another ``grace`` or ``expire_after``; return it as it is then.
 
         An engine that is open goes on as it was. A snapshot or a checkpoint of the stream as it

@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
+from everquery.core.spans import SpanLike
 from everquery.errors import InvalidStreamError, RegistryBehindError, UnknownStreamError
 from everquery.registry import tables
 from everquery.registry.bases import write_base
@@ -16,7 +17,7 @@ from everquery.registry.digests import digest_of_stream
 from everquery.registry.orphans import left_log
 from everquery.registry.quarantined import forget_stream
 from everquery.registry.rows import whole_number
-from everquery.stream import Span, Stream
+from everquery.stream import Stream
 
 _STREAMS = text("SELECT name, definition, digest FROM everquery_streams ORDER BY name")
 _STREAM = text("SELECT definition, digest FROM everquery_streams WHERE name = :name")
@@ -53,7 +54,7 @@ def create_stream(connection: Connection, stream: Stream, shown: str) -> None:
         write_base(connection, stream.name, base, ())
 
 
-def alter_stream(connection: Connection, name: str, spans: Mapping[str, Span | None]) -> Stream:
+def alter_stream(connection: Connection, name: str, spans: Mapping[str, SpanLike | None]) -> Stream:
     """Give a stream other spans, and return it as it is then."""
     unknown = set(spans) - {"grace", "expire_after"}
     if unknown:

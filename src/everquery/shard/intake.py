@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Int64s
+from everquery.core.times import as_time
 from everquery.errors import InvalidBatchError
 from everquery.index.sort_keys import check_keys, check_rows
 from everquery.shard.contents import Contents
-from everquery.shard.writing import as_time
 from everquery.state.accepted import Events, join_events
 from everquery.state.dead_letters import Letters
+from everquery.state.event_times import in_time_type
 from everquery.state.events import FINE, LATE, Arrivals
 
 
@@ -23,17 +24,25 @@ class Intake:
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
 
-    def check(self, parts: Sequence[Arrivals]) -> None:
-        """Raise if the batch can't be of this stream; change nothing but the type of times."""
+    def check(self, parts: Sequence[Arrivals]) -> list[Arrivals]:
+        """Return the batch with times of the stream's type; raise if it can't be of this stream.
+
+        Nothing changes but the type of times, with the first batch.
+        """
         held = self._contents.admission.held
         rows = sum(map(len, parts))
         check_rows(rows + (0 if held is None else len(held)))
         check_keys(len(self._contents.keys) + rows)
-        for arrivals in parts:
-            self._contents.keys.check(arrivals.key)
-            self._contents.admission.check_time(arrivals.time_type)
+        admission, column = self._contents.admission, str(self._contents.stream.time)
+        checked = []
+        for part in parts:
+            self._contents.keys.check(part.key)
+            arrivals = in_time_type(part, admission.time_type, column)
+            admission.check_time(arrivals.time_type)
             self._check_spans(arrivals.time_type)
             self.set_time_type(arrivals.time_type)
+            checked.append(arrivals)
+        return checked
 
     def _check_spans(self, kind: pa.DataType) -> None:
         """Raise if a query's spans can't be told in times of this type."""

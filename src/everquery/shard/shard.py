@@ -151,7 +151,7 @@ class Shard:
             The order in which the rows of all parts, one behind the other, are to be taken.
         """
         self.queries.number_waiting()  # lives begin before the events
-        self._intake.check(parts)
+        parts = self._intake.check(parts)
         with self._integrity.changing():
             return self._step(self._intake.take(parts, order))
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Int32s, Int64s, Uint64s
+from everquery.core.arrays import Int32s, Int64s, Uint64s
+from everquery.core.times import as_time
 from everquery.kinds import KINDS, Kind
 from everquery.shard.notice_ids import write_ids
 from everquery.shard.outcomes import OutcomeTable, columns_of
@@ -71,15 +72,6 @@ def in_full(name: str, kinds: Mapping[str, Kind] = KINDS) -> str:
         if any(column.name == name for column in found.index.columns):
             return f"{kind}_{name}"
     raise KeyError(name)
-
-
-def as_time(times: Array, kind: pa.DataType) -> pa.Array:
-    """Return times as an Arrow array of the stream's type."""
-    if pa.types.is_null(kind):
-        return pa.nulls(times.size)
-    if pa.types.is_date32(kind):
-        return pa.array(times.astype(np.int32)).view(kind)
-    return pa.array(times).view(kind)
 
 
 @dataclass(frozen=True, slots=True)

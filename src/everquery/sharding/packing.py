@@ -18,6 +18,7 @@ from everquery.core.jit import kernel
 from everquery.sharding.places import Places, places_of, with_short_sources
 from everquery.sharding.routing import NO_SECRET, shards_of
 from everquery.sharding.wire import cut, table_of_bytes
+from everquery.state.event_times import in_time_type
 from everquery.state.events import FINE, Arrivals, decode
 from everquery.stream import Stream
 
@@ -61,6 +62,8 @@ class Packer:
         About how large a blob may be; an event that is larger has one of its own.
     secret : bytes
         By which keys are divided; see `shards_of`.
+    time_type : Arrow type, optional
+        That of the job's times; those of another unit or zone are converted exactly.
 
     Batches may have the columns of `everquery.sharding.places`; blobs then know their places.
     """
@@ -72,6 +75,7 @@ class Packer:
     wide: int = 0
     blob_bytes: int = BLOB_BYTES
     secret: bytes = NO_SECRET
+    time_type: pa.DataType | None = None
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, shard and blob; the numbers count what was packed together, in order.
@@ -85,7 +89,9 @@ class Packer:
         joined = _joined(short, self.blob_rows, divided * self.blob_bytes)
         for number, table in enumerate(joined):
             carried = table.select(list(self.carried)).replace_schema_metadata(None)
-            arrivals = decode(table, self.stream)
+            arrivals = in_time_type(
+                decode(table, self.stream), self.time_type, str(self.stream.time)
+            )
             for shard, blob in self._split(arrivals, carried, places_of(table)):
                 yield number, shard, blob
 

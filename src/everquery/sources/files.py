@@ -22,6 +22,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from everquery.core.python_values import unread_column
 from everquery.errors import InvalidBatchError, UnreadableFileError
 from everquery.sources.formats import (
     BATCH_ROWS,
@@ -41,7 +42,6 @@ from everquery.sources.text_values import (
     single_array,
     time_type,
     unread,
-    unread_column,
 )
 from everquery.state.events import UNREADABLE
 from everquery.stream import Stream

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from everquery.core.python_values import exact_number, fits_arrow
 from everquery.errors import UnreadableFileError
 from everquery.sources.formats import Unreadable, first_line
-from everquery.sources.text_values import exact_number, fits_arrow, single_array
+from everquery.sources.text_values import single_array
 from everquery.stream import Stream
 
 EXACT = 2.0**53  # below it float64 holds every integer

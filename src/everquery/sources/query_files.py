@@ -151,14 +151,18 @@ def _typed_queries(texts: pa.Table, rows: Int64s, errors: _Errors) -> QueryRows:
     ids = texts.column("id") if "id" in texts.column_names else None
     good = np.ones(texts.num_rows, np.bool_)
     flags = {name for spec in known_specs() for name in spec.options}
-    figures = {name for spec in known_specs() for name in spec.spans}
-    figures |= {number.name for spec in known_specs() for number in spec.numbers}
+    spans = {name for spec in known_specs() for name in spec.spans}
+    figures = {number.name for spec in known_specs() for number in spec.numbers}
     columns = {}
     for name in texts.column_names:
         column = single_array(texts.column(name))
         typed = column
         if name.endswith(("_lo", "_hi")) or name in figures:
             typed = numbers(column)
+        elif name in spans:
+            found = numbers(column)
+            # Spans such as 5s are texts; whoever registers the table says which are none.
+            typed = found if found.null_count == column.null_count else column
         elif name in flags:
             typed = cast_texts(column, pa.bool_())
         if typed.null_count > column.null_count:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
+
+from everquery.core.python_values import exact_number
 
 LONGEST_NUMBER = 1_000  # characters; float64 ends after 309 digits
 _TIMES = (
@@ -53,23 +53,6 @@ def unread(before: pa.Array, after: pa.Array) -> pa.Array | None:
     return pc.if_else(failed, texts, pa.scalar(None, pa.string()))
 
 
-def unread_column(rows: int, texts: Mapping[str, pa.Array]) -> pa.Array:
-    """Return the column that tells an engine which texts could not be read, and their texts."""
-    at, names, values = [], [], []
-    for name, column in texts.items():
-        failed = pc.indices_nonzero(column.is_valid())
-        at.append(np.asarray(failed).astype(np.int64))
-        names.append(pa.repeat(pa.scalar(name, pa.string()), len(failed)))
-        values.append(column.take(failed))
-    row = np.concatenate(at)
-    order = pa.array(np.argsort(row, kind="stable"))
-    offsets = np.zeros(rows + 1, np.int32)
-    offsets[1:] = np.cumsum(np.bincount(row, minlength=rows))
-    return pa.MapArray.from_arrays(
-        pa.array(offsets), pa.concat_arrays(names).take(order), pa.concat_arrays(values).take(order)
-    )
-
-
 def time_type(column: pa.Array) -> pa.DataType | None:
     """Return the type that times look like: the first that reads all, or else the most of them.
 
@@ -102,25 +85,6 @@ def _is_rounded(cell: str) -> bool:
     if re.match(_LONG_INTEGER, cell) is None:
         return False
     return len(cell) > LONGEST_NUMBER or exact_number(int(cell)) is None
-
-
-def exact_number(value: object) -> float | None:
-    """Return a number of JSON as a float; None where it is none, or would be rounded."""
-    if type(value) is float:
-        return value
-    if type(value) is int:
-        try:
-            return float(value) if float(value) == value else None
-        except OverflowError:
-            return None
-    return None
-
-
-def fits_arrow(value: str | int) -> bool:
-    """Tell whether Arrow can hold it: 64 bits, or text without half a surrogate pair."""
-    if isinstance(value, int):
-        return -(2**63) <= value < 2**63
-    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def single_array(column: pa.ChunkedArray) -> pa.Array:

@@ -107,7 +107,14 @@ class PackEvents:
         partition = 0 if task is None else task.partitionId()
         carried = tuple(self.job.carried.names)
         job = self.job
-        packer = Packer(job.stream, job.shards, carried, wide=job.wide, secret=job.secret)
+        packer = Packer(
+            job.stream,
+            job.shards,
+            carried,
+            wide=job.wide,
+            secret=job.secret,
+            time_type=job.time_type,
+        )
         named = (pa.RecordBatch.from_arrays(batch.columns, self.names) for batch in batches)
         seen = set()
         for number, shard, blob in packer.pack(named):

@@ -19,11 +19,13 @@ import pyarrow as pa
 from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
 from everquery.core.jit import kernel
 from everquery.core.parts import Saved
+from everquery.core.spans import LONGEST_SPAN, SpanLike, read_span
 from everquery.errors import InvalidBatchError
 from everquery.index.rows import Grouped
+from everquery.queries.spans import in_words
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
 from everquery.state.keys import KeyTable
-from everquery.stream import LONGEST_SPAN, Span, Stream
+from everquery.stream import Stream
 
 FIGURES = ("arrived", "newest", "oldest", "began")
 
@@ -128,14 +130,9 @@ class Admission:
         self._counts: Int32s = np.zeros(16, np.int32)
 
     def check_time(self, kind: pa.DataType) -> None:
-        """Raise if times of this type can't be of this stream; change nothing."""
+        """Raise if the stream's spans can't be told in times of this type; change nothing."""
         if self._stream.time is None or pa.types.is_null(kind):
             return
-        if self.time_type is not None and kind != self.time_type:
-            raise InvalidBatchError(
-                f"column {self._stream.time!r} has type {kind}, and had {self.time_type} before;"
-                " cast it to one type"
-            )
         for span in (self._stream.grace, self._stream.expire_after):
             span_in_units(span, kind, str(self._stream.time))
 
@@ -334,16 +331,22 @@ class Admission:
         """Return the NumPy type of times."""
         return np.float64 if self.time_type == pa.float64() else np.int64
 
-    def _span(self, span: Span | None) -> int | float:
+    def _span(self, span: SpanLike | None) -> int | float:
         kind = pa.int64() if self.time_type is None else self.time_type
         return span_in_units(span, kind, str(self._stream.time))
 
 
-def span_in_units(span: Span | None, kind: pa.DataType, column: str) -> int | float:
+def span_in_units(span: SpanLike | None, kind: pa.DataType, column: str) -> int | float:
     """Return a span of time in the unit of a time column's type."""
     if span is None:
         return 0
+    if isinstance(span, str):
+        span = read_span(span, zero=True)
     if not isinstance(span, timedelta):
+        if pa.types.is_temporal(kind) and span:
+            raise InvalidBatchError(
+                f"column {column!r} has type {kind}, and a span is {span}; give {in_words(span)}"
+            )
         if isinstance(span, float) and kind != pa.float64():
             if not span.is_integer():
                 raise InvalidBatchError(

@@ -36,7 +36,8 @@ for attributes, key, time in ((["p"], "s", "t"), (["p", "v"], "s", None), (["p"]
     queries = [eq.Range("r", box), eq.Threshold("t", box, total=5), eq.Border("b", box)]
     queries += [eq.Quantile("q", "p", phi=0.5, epsilon=0.05)]
     if time:
-        queries += [eq.Border("d", box, dwell=5), eq.Range("l", box, ttl=100, throttle=10)]
+        queries += [eq.Border("d", box, dwell="5us")]
+        queries += [eq.Range("l", box, ttl="100us", throttle="10us")]
     with eq.Engine(stream) as engine:
         engine.register(queries)
         for batch in range(3):

@@ -428,7 +428,8 @@ def test_a_snapshot_of_another_stream(engine):
         ({"attributes": ["x"], "grace": 5}, "grace needs a time column"),
         ({"attributes": ["x"], "time": "t", "grace": -1}, "must be positive"),
         ({"attributes": ["x"], "time": "t", "expire_after": 0}, "must be positive"),
-        ({"attributes": ["x"], "time": "t", "grace": "1s"}, "give a number in the unit"),
+        ({"attributes": ["x"], "time": "t", "grace": "1x"}, "'x' is no unit of time"),
+        ({"attributes": ["x"], "time": "t", "expire_after": "P1Y"}, "no fixed length"),
         ({"attributes": [f"x{i}" for i in range(61)]}, "the limit is 60"),
         ({"attributes": [""]}, "not a name"),
     ],
@@ -456,9 +457,28 @@ def test_what_is_no_query_and_no_key_14(engine, call, said):
 @pytest.mark.parametrize("unit", ["us", "ns"])
 @pytest.mark.parametrize("name", ["grace", "expire_after"])
 def test_a_span_that_the_times_of_the_stream_cannot_hold_14(unit, name):
-    stream = eq.Stream("s", time="t", attributes=["x"], **{name: timedelta.max})
+    longest = timedelta(microseconds=2**61 - 1)
+    with pytest.raises(eq.InvalidStreamError, match="longer than times are"):
+        eq.Stream("s", time="t", attributes=["x"], **{name: timedelta.max})
+    stream = eq.Stream("s", time="t", attributes=["x"], **{name: longest})
     engine = eq.Engine(stream)
     events = pa.table({"t": pa.array([1], pa.int64()).cast(pa.timestamp(unit)), "x": [1.0]})
+    if unit == "us":
+        engine.process(events)
+        return
     with pytest.raises(eq.InvalidBatchError, match="is longer than times of type"):
         engine.process(events)
     assert engine.stats()["events"] == 0  # and not torn
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("s", "UTC"), pa.date32()])
+@pytest.mark.parametrize("name", ["grace", "expire_after"])
+def test_a_number_is_no_span_of_timestamps(kind, name):
+    events = pa.table({"t": pa.array([1], pa.int32()).cast(pa.date32()).cast(kind), "x": [1.0]})
+    engine = eq.Engine(eq.Stream("s", time="t", attributes=["x"], **{name: 5}))
+    with pytest.raises(eq.InvalidBatchError, match='such as "5s", or a timedelta'):
+        engine.process(events)
+    assert engine.stats()["events"] == 0
+    engine = eq.Engine(eq.Stream("s", time="t", attributes=["x"], **{name: "2 d"}))
+    engine.process(events)
+    assert engine.stats()["dead_letters"] == 0

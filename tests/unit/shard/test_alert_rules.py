@@ -297,8 +297,12 @@ class TestBadInput:
             (0, "positive"),
             (float("nan"), "positive"),
             (timedelta(0), "positive"),
-            (True, "give a number"),
-            ("5s", "give a number"),
+            (True, 'write it as "90s"'),
+            ("5x", "'x' is no unit of time"),
+            ("", "it is empty"),
+            ("-2m", "positive"),
+            ("1h30", "'30' has no unit"),
+            ("P1M", "no fixed length"),
             (2**61, "longer than times are"),
             (float("inf"), "longer than times are"),
             (timedelta.max, "longer than times are"),
@@ -331,6 +335,12 @@ class TestBadInput:
             (timedelta(seconds=1), pa.int64(), "have no unit to measure it by"),
             (timedelta(milliseconds=1), pa.timestamp("s"), "no whole number"),
             (timedelta(hours=1), pa.date32(), "no whole number"),
+            ("36h", pa.date32(), "no whole number"),
+            ("48h", pa.date32(), None),
+            ("2m", pa.timestamp("s", "UTC"), None),
+            (5, pa.timestamp("us"), 'give a span with a unit, such as "5s", or a timedelta'),
+            (2.5, pa.timestamp("us"), 'such as "2.5s"'),
+            (5, pa.date32(), "give a span with a unit"),
             (timedelta(days=20_000), pa.timestamp("ns"), None),
             (timedelta(days=50_000_000 // 2), pa.timestamp("ns"), "longer than"),
         ],
@@ -379,10 +389,41 @@ class TestTables:
 
     def test_columns_of_a_wrong_type(self):
         engine = eq.Engine(STREAM)
-        with pytest.raises(eq.InvalidTableError, match="column 'ttl' has type string"):
-            engine.register_table(pa.table({"id": ["a"], "ttl": ["5s"]}), kind="range")
+        with pytest.raises(eq.InvalidTableError, match="column 'ttl' has type bool"):
+            engine.register_table(pa.table({"id": ["a"], "ttl": [True]}), kind="range")
         with pytest.raises(eq.InvalidTableError, match="no column 'dwell'"):
             engine.register_table(pa.table({"id": ["a"], "dwell": [5]}), kind="range")
+
+    def test_texts_are_spans(self):
+        engine = eq.Engine(STREAM)
+        spans = ["1h30m", None, "PT90S", "20"]
+        table = pa.table({"id": ["a", "b", "c", "d"], "dwell": spans})
+        engine.register_table(table, kind="border")
+        assert engine.queries()["dwell"].to_pylist() == [
+            *("INTERVAL '90' MINUTE", None, "INTERVAL '90' SECOND", "20"),
+        ]
+
+    def test_texts_that_are_no_spans_are_bad_rows(self):
+        engine = eq.Engine(STREAM)
+        table = pa.table({"id": list("abcd"), "ttl": ["5x", "5s", "", None]})
+        done = engine.register_table(table, kind="range", on_error="skip")
+        assert done.errors["id"].to_pylist() == ["a", "c"]
+        assert "ttl is '5x'; 'x' is no unit" in done.errors["reason"][0].as_py()
+        assert done.registered == 2
+
+    def test_many_bad_texts_are_all_refused(self):
+        engine = eq.Engine(STREAM)
+        texts = [f"{i}x" for i in range(500)]
+        table = pa.table({"id": texts, "ttl": texts})
+        done = engine.register_table(table, kind="range", on_error="skip")
+        assert (done.registered, done.errors.num_rows) == (0, 500)
+
+    @pytest.mark.parametrize("spans", [[5], [5.0], ["5"], [2.5]])
+    def test_numbers_are_refused_where_times_are_timestamps(self, spans):
+        engine = eq.Engine(STREAM)
+        feed(engine, ("a", 0, IN), time_type=pa.timestamp("us"))
+        with pytest.raises(eq.InvalidTableError, match="give a span with a unit"):
+            engine.register_table(pa.table({"id": ["a"], "ttl": spans}), kind="range")
 
     def test_nanoseconds(self):
         engine = eq.Engine(STREAM)

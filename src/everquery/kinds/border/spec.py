@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from everquery.core.spans import SpanLike
 from everquery.queries.fields import EventsField, FlagField, SpanField, declared
 from everquery.queries.numbers import Bools, NumberColumn
 from everquery.queries.spec import Query
-from everquery.stream import Span, Stream
+from everquery.stream import Stream
 
 EVENTS = ("enter", "leave")
 
@@ -38,7 +39,7 @@ class Border(Query):
         Which of ``enter`` and ``leave`` are told; both unless said otherwise.
     silent : bool
         Do not report the keys that are inside already when the query is registered or resumed.
-    dwell : number or timedelta, optional
+    dwell : span of time, optional
         A crossing counts only once the key has stayed on that side for this long; of one that is
         undone before, nothing is told.
 
@@ -50,7 +51,7 @@ class Border(Query):
 
     silent: bool = field(default=False, kw_only=True, metadata=declared(SILENT))
     emit: tuple[str, ...] = field(default=EVENTS, kw_only=True, metadata=declared(EMIT))
-    dwell: Span | None = field(default=None, kw_only=True, metadata=declared(DWELL))
+    dwell: SpanLike | None = field(default=None, kw_only=True, metadata=declared(DWELL))
 
     kind: ClassVar[str] = "border"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NoReturn
 
+from everquery.core.spans import BadSpanError, Span, read_span
 from everquery.errors import InvalidQueryError
 from everquery.queries.interval import exact_float
 from everquery.queries.sql.errors import InvalidSqlError, error_at, nearest
@@ -17,7 +18,6 @@ from everquery.queries.sql.literals import (
     parse_number,
 )
 from everquery.queries.sql.scanner import END, NUMBER, PARAMETER, QUOTED, STRING, WORD, Token
-from everquery.stream import Span
 
 Number = int | float
 
@@ -152,17 +152,18 @@ class Cursor:
         return self.choose(("TRUE", "FALSE")) == "TRUE"
 
     def span(self) -> Span:
-        """Read ``INTERVAL '5' SECOND``, or a number in the unit of the time column."""
+        """Read ``INTERVAL '5' SECOND``, ``'5s'``, or a number in the unit of the time column."""
         token = self.token
-        if token.kind == PARAMETER:
-            value = self.parameter()
-            if isinstance(value, str):
-                self.fail(f"a span is a number or a timedelta; {token.text} is {value!r}", token)
-            return value
+        if token.kind in (PARAMETER, STRING):
+            value = self.parameter() if token.kind == PARAMETER else self.next().value()
+            try:
+                return read_span(value, zero=True)
+            except BadSpanError as error:
+                self.fail(f"{value!r} is no span of time: {error}", token)
         if not self.accept("INTERVAL"):
             if token.kind != NUMBER:
                 self.fail_expected(
-                    ["INTERVAL"], "a number, or an interval, for example INTERVAL '5' SECOND"
+                    ["INTERVAL"], "a span of time, for example '5s' or INTERVAL '5' SECOND"
                 )
             return self._number()
         count = self.token

@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 
-from everquery.stream import Span
+from everquery.core.spans import Span
 
 LONGEST_NUMBER = 1_100  # characters; the longest float64, written out in full, has 1,077
 

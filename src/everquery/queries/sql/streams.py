@@ -7,7 +7,7 @@ from typing import Any
 from everquery.errors import InvalidStreamError
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.scanner import NUMBER, Token
-from everquery.stream import Stream
+from everquery.stream import SPANS, Stream
 
 INTEGERS = ("BIGINT", "INT", "INTEGER", "SMALLINT", "TINYINT")
 NUMBERS = (*INTEGERS, "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC")
@@ -21,7 +21,6 @@ ROLES = {
     "WEIGHT": INTEGERS,
     "ATTRIBUTE": NUMBERS,
 }
-SPANS = ("grace", "expire_after")
 
 
 def read_stream(cursor: Cursor) -> Stream:

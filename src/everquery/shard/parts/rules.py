@@ -22,6 +22,7 @@ from everquery.core.invariants import (
     short,
 )
 from everquery.core.parts import Part, Saved
+from everquery.core.spans import LONGEST_SPAN
 from everquery.kinds import Kind
 from everquery.queries.spans import (
     FRACTION,
@@ -35,7 +36,6 @@ from everquery.shard.parts.times import dtype_of
 from everquery.shard.shard import Shard
 from everquery.state.pairs import CANCELLED, HELD_BACK, KEY_SHIFT, NOTHING, end_of_time
 from everquery.state.rules import SPANS
-from everquery.stream import LONGEST_SPAN
 
 UNITS = {
     "none": NO_SPAN,

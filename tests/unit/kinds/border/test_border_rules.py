@@ -236,9 +236,9 @@ class TestTime:
         [
             (pa.timestamp("us"), "timedelta"),
             (pa.timestamp("ns", "UTC"), "timedelta"),
-            (pa.timestamp("s"), 10),
+            (pa.timestamp("s"), "10s"),
             (pa.float64(), 10.0),
-            (pa.date32(), 10),
+            (pa.date32(), "10d"),
         ],
     )
     def test_types_of_time(self, kind, span):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sqlglot.tokens import Tokenizer, TokenType
 
 from everquery import Border, Interval, Quantile, Range
+from everquery.core.spans import LONGEST_SPAN, LONGEST_TIMEDELTA
 from everquery.errors import UnknownStreamError
 from everquery.kinds.quantile.spec import LONGEST_WINDOW
-from everquery.queries.spec import LONGEST_TIMEDELTA
 from everquery.queries.sql import (
     CreateQuery,
     CreateStream,
@@ -24,7 +24,7 @@ from everquery.queries.sql import (
     read_statement,
 )
 from everquery.queries.sql.scanner import PARAMETER, scan_statements
-from everquery.stream import LETTER_COLUMNS, LONGEST_SPAN, NOTICE_COLUMNS, Stream
+from everquery.stream import LETTER_COLUMNS, NOTICE_COLUMNS, Stream
 from everquery.testing import strategies
 
 TRADES = Stream("trades", key="symbol", time="ts", attributes=["price", "volume"])
