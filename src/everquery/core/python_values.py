@@ -37,8 +37,7 @@ def fits_arrow(value: str | int) -> bool:
 def text_of(value: object) -> str:
     """Return a value as a person may be shown it, whatever it is."""
     try:
-        text = value if isinstance(value, str) else repr(value)
-        return text[:LONGEST_TEXT].encode(errors="backslashreplace").decode()
+        return str(value)[:LONGEST_TEXT].encode(errors="backslashreplace").decode()
     except Exception:  # of an object that has other plans, or of an integer too long to write
         return f"a value of type {type(value).__name__}"
 

@@ -20,6 +20,7 @@ from everquery.engine.arguments import (
     listed,
     time_in_units,
 )
+from everquery.engine.batch_like import ArrowStream, BatchLike, as_batch, as_table
 from everquery.engine.merging import Merging
 from everquery.engine.quotas import rows_beyond
 from everquery.engine.results import Registered
@@ -152,7 +153,7 @@ class Engine(Administration):
     @described
     def register_table(
         self,
-        table: pa.Table | pa.RecordBatch,
+        table: pa.Table | pa.RecordBatch | ArrowStream,
         *,
         kind: str,
         on_error: Literal["raise", "skip"] = "raise",
@@ -161,12 +162,12 @@ class Engine(Administration):
 
         Parameters
         ----------
-        table : pyarrow.Table
+        table : pyarrow.Table, or what has Arrow's PyCapsule interface, such as a DataFrame
             ``id``; ``key`` (optional, null for none); ``<attribute>_lo`` and ``<attribute>_hi`` for
             each attribute (null for no limit); ``closed`` (optional: left, right, both, neither);
             ``owner``, ``labels`` (a JSON object), ``ttl``, ``throttle`` (optional; spans are
-            numbers in the unit of the time column, or durations). Queries with an ``attribute``
-            have no ranges.
+            texts such as ``5s``, durations, or numbers in the unit of the time column). Queries
+            with an ``attribute`` have no ranges.
             {columns}
         kind : str
             {kinds}
@@ -191,7 +192,7 @@ class Engine(Administration):
                     rows_beyond, quotas=self.quotas(), live_of=self._shard.queries.live_of
                 )
             checked = check_table(
-                table,
+                as_table(table),
                 spec,
                 self.stream,
                 already_live=self._shard.queries.live,
@@ -255,13 +256,25 @@ class Engine(Administration):
 
     # -- events -------------------------------------------------------------------------------
 
-    def process(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
+    def process(self, batch: BatchLike) -> pa.Table:
         """Take in a batch of events, and return the notices.
+
+        Parameters
+        ----------
+        batch : Arrow table, DataFrame, list of dicts or dict of columns
+            Anything with Arrow's PyCapsule interface is fine: of pandas, Polars, DuckDB, or a
+            reader, which is read to its end. In a list of dicts a field that is absent is null;
+            a value of a wrong type makes its row a dead letter, not the batch an error.
 
         While the registry is away or damaged, events go on with the queries that are here: a
         warning (logger ``everquery.registry``) and ``stats()["registry"]`` say so, and the next
         batch looks again.
         """
+        if not isinstance(batch, (pa.Table, pa.RecordBatch)):
+            # Before the lock: a reader or a relation may take its time.
+            with self._lock:
+                key_type, time_type = self._shard.key_type, self._shard.time_type
+            batch = as_batch(batch, self.stream, key_type=key_type, time_type=time_type)
         with self._lock:
             self._log.follow()
             self._merging.install(self._shard)
