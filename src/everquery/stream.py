@@ -36,7 +36,8 @@ class Stream:
     time : str, optional
         The column with the event's time. Without one, arrival order counts.
     attributes : sequence of str
-        The numeric columns that queries restrict. Every event needs all of them.
+        The numeric columns that queries restrict. Every event needs all of them. There may be none:
+        queries then count events or add up weights, and tell of keys.
     weight : str, optional
         A column of positive integers.
     grace : span of time, optional
@@ -77,8 +78,10 @@ class Stream:
                 raise InvalidStreamError(
                     f"{where}: {name!r} has half a surrogate pair; give valid text"
                 )
-        if not self.attributes:
-            raise InvalidStreamError(f"{where} has no attributes; queries need one to restrict")
+        if not any(names):
+            raise InvalidStreamError(
+                f"{where} has no columns at all; name a key, a time, a weight or attributes"
+            )
         if len(self.attributes) > MOST_ATTRIBUTES:
             raise InvalidStreamError(
                 f"{where} has {len(self.attributes)} attributes; the limit is {MOST_ATTRIBUTES}:"
@@ -111,6 +114,15 @@ class Stream:
             raise InvalidStreamError(
                 f"stream {self.name!r}: {name} is {given!r}; {error}"
             ) from None
+
+    @property
+    def places(self) -> Sequence[str]:
+        """What the values of an event are called inside: by attribute.
+
+        Where there are no attributes, each event has one value without name, which is always 0: a
+        box without ranges is found by a value, too.
+        """
+        return self.attributes or ("",)
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns that a batch needs."""

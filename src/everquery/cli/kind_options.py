@@ -167,6 +167,11 @@ def chosen_attribute(attribute: str | None, stream: Stream) -> str:
     """Return the attribute that a query is about, which need not be said if there is but one."""
     if attribute is not None:
         return attribute
+    if not stream.attributes:
+        raise typer.BadParameter(
+            f"stream {stream.name!r} has no attributes that the query could be about",
+            param_hint="--attribute",
+        )
     if len(stream.attributes) > 1:
         raise typer.BadParameter(
             f"stream {stream.name!r} has {', '.join(stream.attributes)}; say which",

@@ -25,9 +25,9 @@ def create(
     name: Name,
     registry: RegistryUrl,
     attributes: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option("--attribute", "-a", help="A numeric column that queries restrict; repeat."),
-    ],
+    ] = None,
     key: Annotated[
         str | None, typer.Option(help="The column that says what an event is about.")
     ] = None,
@@ -47,7 +47,7 @@ def create(
         name,
         key=key,
         time=time,
-        attributes=attributes,
+        attributes=attributes or [],
         weight=weight,
         grace=parse_span(grace, "--grace"),
         expire_after=parse_span(expire_after, "--expire-after"),

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
-from everquery.queries.fields import EventsField, FlagField
+from everquery.queries.fields import ChoiceField, EventsField, FlagField
 from everquery.queries.numbers import NO_NUMBER, NumberField
 from everquery.queries.spans import SpanColumn
 from everquery.queries.sql.literals import print_span
@@ -66,7 +66,7 @@ def list_queries(shard: Shard) -> pa.Table:
 
 
 def _further_columns() -> dict[str, pa.DataType]:
-    """Return the columns of the fields that kinds have: flags, numbers, then spans."""
+    """Return the columns of the fields that kinds have: flags, numbers, spans, then words."""
     specs = [kind.spec for kind in KINDS.values()]
     fields = [field for spec in specs for field in spec.fields]
     flags = {field.name: pa.bool_() for field in fields if isinstance(field, FlagField)}
@@ -77,7 +77,10 @@ def _further_columns() -> dict[str, pa.DataType]:
     }
     spans = [name for spec in specs for name in spec.spans if name not in Query.spans]
     first, last = Query.spans
-    return flags | numbers | dict.fromkeys([first, *spans, last], pa.string())
+    words = [field.name for field in fields if isinstance(field, ChoiceField)]
+    zones = [name for spec in specs for name in spec.zones]
+    texts = dict.fromkeys([first, *spans, last, *zones, *words], pa.string())
+    return flags | numbers | texts
 
 
 def _further(block: QueryBlock, name: str, kind: pa.DataType) -> pa.Array:
@@ -87,14 +90,29 @@ def _further(block: QueryBlock, name: str, kind: pa.DataType) -> pa.Array:
     if name in block.numbers:
         numbers = block.numbers[name]
         return pa.array(numbers, mask=numbers == NO_NUMBER)
-    return _spans(block, name) if name in block.spans else pa.nulls(len(block), kind)
+    if name in block.spans:
+        return _spans(block, name)
+    if name in block.texts():
+        return block.texts()[name]
+    for field in KINDS[block.kind].spec.fields:
+        if isinstance(field, ChoiceField) and field.name == name:
+            return _choices(block, field)
+    return pa.nulls(len(block), kind)
+
+
+def _choices(block: QueryBlock, field: ChoiceField) -> pa.Array:
+    """Return which word each query of a block has."""
+    code = np.zeros(len(block), np.int64)
+    for place, option in enumerate(field.options, start=1):
+        code[block.options[option]] = place
+    return pa.array(field.choices, pa.string()).take(pa.array(code))
 
 
 def _attribute(block: QueryBlock, stream: Stream) -> pa.Array:
     """Return the attribute that queries name in place of a box."""
     if KINDS[block.kind].spec.boxed:
         return pa.nulls(len(block), pa.string())
-    return pa.repeat(stream.attributes[block.attributes[0]], len(block))
+    return pa.repeat(stream.places[block.attributes[0]], len(block))
 
 
 def _emitted(block: QueryBlock) -> pa.Array:

@@ -97,15 +97,23 @@ class Questions:
             found: list[str] = ids.to_pylist()
             return found
 
-    def progress(self, query_id: str) -> int:
+    def progress(self, query_id: str, *, key: Key | None = None) -> int:
         """Return how much weight a threshold query has seen since it began, or last fired.
+
+        If its total starts again every so often, that is since the period began in which the last
+        event was that it counted.
+
+        Parameters
+        ----------
+        key : str or int, optional
+            The key whose total is wanted; needed if the query is by key.
 
         Raises
         ------
         UnknownQueryError
             If no live query has this id: one that has fired, and does not repeat, has ended.
         InvalidQueryError
-            If the query is of another kind.
+            If the query is of another kind, or a key is missing, or one is given without need.
 
         Examples
         --------
@@ -118,7 +126,8 @@ class Questions:
         """
         ids_of(query_id)
         with self._lock:
-            seen: int = self._shard.ask("progress", query_id)
+            said = {} if key is None else {"key": key}
+            seen: int = self._shard.ask("progress", query_id, **said)
             return seen
 
     def answer(self, query_id: str, *, key: Key | None = None) -> Answer | tuple[Answer, ...]:
@@ -209,7 +218,7 @@ class Questions:
             query_id=query_id,
             kind=kind,
             path=found.path,
-            attributes=tuple(self.stream.attributes[a] for a in found.attributes),
+            attributes=tuple(name for a in found.attributes if (name := self.stream.places[a])),
             candidate_share=found.share,
             cost_ns=found.nanoseconds,
             lane_queries=found.lane,

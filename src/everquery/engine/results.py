@@ -59,8 +59,9 @@ class Explanation:
     segment_queries: int
 
     def __str__(self) -> str:
+        by = f" on {', '.join(self.attributes)}" if self.attributes else ""
         return (
-            f"{self.kind} query {self.query_id!r}: {self.path} on {', '.join(self.attributes)}; "
+            f"{self.kind} query {self.query_id!r}: {self.path}{by}; "
             f"looked at by {self.candidate_share:.3%} of the events of its lane of"
             f" {self.lane_queries:,} queries, {self.cost_ns:.3g} ns an event"
             f" (segment of {self.segment_queries:,})"

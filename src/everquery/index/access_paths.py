@@ -14,11 +14,13 @@ import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s
 from everquery.index.cei import CeiSegment, rank_ends
+from everquery.index.kind import Explained
 from everquery.index.rows import Rows, joined
 from everquery.index.tiles import TileSegment, Tiling
 
 LIST_NS, LIST_CANDIDATE_NS = 25.0, 6.0
 TILE_NS, TILE_CANDIDATE_NS = 40.0, 5.0
+MATCH_NS = 2.0  # a match of one attribute, written out without a check
 FEWEST_TILED = 256  # rows below which tiles are not even planned
 
 
@@ -54,6 +56,14 @@ class BoxSegment:
     def all_rows(self) -> Rows:
         """Return the rows of all parts."""
         return joined([part.rows for part in self.parts])
+
+    def explain(self, slot: int) -> Explained | None:
+        """Return which structure finds a query, by which attributes; None if it is not here."""
+        for part in self.parts:
+            row = np.flatnonzero(part.rows.slot == slot)
+            if row.size:
+                return _explain(part, int(row[0]))
+        return None
 
     def renumbered(self, slots: Int32s) -> BoxSegment:
         """Return the same with other slots, given by the present ones."""
@@ -99,3 +109,20 @@ def share_of_lane(rows: Rows, attribute: int) -> Floats:
     share = np.empty(len(rows))
     share[order] = (last - first) / ranks
     return share
+
+
+def _explain(part: CeiSegment | TileSegment, row: int) -> Explained:
+    named = part.rows.shape.attributes
+    lane = int(np.count_nonzero(part.rows.key == part.rows.key[row]))
+    if isinstance(part, TileSegment):
+        share = float(part.hit_rate[row])
+        path = f"tiles of two attributes ({len(part.layers)} layers), then a check"
+        axes = tuple(named[axis] for axis in part.tiling_axes)
+        return Explained(path, axes, share, share * TILE_CANDIDATE_NS, lane, len(part.rows))
+    share = float(share_of_lane(part.rows, part.primary)[row])
+    path = f"containment-encoded intervals (L = {1 << part.levels})"
+    cost = MATCH_NS
+    if len(named) > 1:
+        path += ", then a check"
+        cost = LIST_CANDIDATE_NS
+    return Explained(path, (named[part.primary],), share, share * cost, lane, len(part.rows))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s
 from everquery.index.flags import Flags
+from everquery.queries.spans import SpanColumn
 
 NO_KEY = np.int32(-1)
 
@@ -26,11 +28,17 @@ class Shape:
         Whether each row sees the events of one key only.
     counting : bool
         Whether events count one each, whatever they weigh.
+    tallied : bool
+        Whether what each row has seen is added up event by event, in a table beside the rows.
+    by_key : bool
+        Whether that is done for each key apart.
     """
 
     attributes: tuple[int, ...]
     keyed: bool
     counting: bool = False
+    tallied: bool = False
+    by_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +190,16 @@ class Outcome:
     skipped_by: str | None = field(default=None, repr=False)  # what is printed is part of ids
 
 
+class Said(Protocol):
+    """What queries say besides boxes, options and numbers, by slot."""
+
+    def span(self, name: str, slots: Int32s) -> SpanColumn | None:
+        """Return a span of queries; None if no query has it."""
+
+    def text(self, name: str, slots: Int32s) -> pa.Array | None:
+        """Return a text of queries; None if no query has it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What an index needs to answer a batch.
@@ -196,6 +214,10 @@ class Step:
     all_live : bool
         Whether no query is dropped or paused, so that flags need not be looked at.
     weight : int64, by row: half of the position, rounded down
+        0 where it is unknown.
+    time : int64 or float64, by row
+    time_type : Arrow type, or None for a stream without time
+    said : Said, optional
     """
 
     grouped: Grouped
@@ -205,3 +227,6 @@ class Step:
     flags: Flags
     all_live: bool
     weight: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    time: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    time_type: pa.DataType | None = None
+    said: Said | None = None

@@ -6,9 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from everquery.errors import InvalidQueryError
 from everquery.index.kind import KindIndex
-from everquery.queries.spec import Key
+from everquery.queries.spec import LONGEST_KEY, Key, bad_text
 from everquery.stream import Stream
+
+NOWHERE = -1  # the number of a key that is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,24 @@ class Asked:
     stream: Stream
     index: KindIndex
     key_number: Callable[[Key], int]
+
+    def number_of(self, key: Key) -> int:
+        """Return the number of a key that a user gives; `NOWHERE` if it is not known.
+
+        Raises
+        ------
+        InvalidQueryError
+            If it can't be a key.
+        """
+        if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
+            raise InvalidQueryError(f"key is {key!r}; a key is a string or an integer")
+        if isinstance(key, str):
+            reason = key and bad_text(key, "key", LONGEST_KEY)
+            if reason:
+                raise InvalidQueryError(reason)
+        elif not -(2**63) <= key < 2**63:
+            return NOWHERE
+        return self.key_number(key if isinstance(key, str) else int(key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ def intervals(draw: st.DrawFn) -> Interval:
 
 def boxes(stream: Stream) -> st.SearchStrategy[dict[str, Interval]]:
     """Return boxes over attributes of a stream; some hold all."""
+    if not stream.attributes:
+        return st.just({})
     return st.dictionaries(st.sampled_from(list(stream.attributes)), intervals())
 
 

@@ -30,6 +30,8 @@ class Seen:
     before : tuple of float, or None
         The key's last values, if it was in sight.
     weight : int
+        0 where it is unknown.
+    time : number, or None for a stream without time
     last_of_key, last_of_all : bool
         Whether it is the last event of its step: of its key's, and of all.
     """
@@ -38,6 +40,7 @@ class Seen:
     values: Values
     before: Values | None
     weight: int
+    time: Any
     last_of_key: bool
     last_of_all: bool
 

@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-TEXTS = ("owner", "labels", "part_of")
+TEXTS = ("owner", "labels", "part_of", "zone")
 """What queries may have as texts, many of them the same."""
 
 
@@ -42,8 +42,9 @@ class QueryBlock:
     low, high : float64, shape (attributes, n)
         Half-open; a `high` of NaN has no upper limit.
     options : dict of bool, shape (n,)
-    owner, labels, part_of : Arrow arrays of strings; None if no query has any
-        Labels are JSON objects; `part_of` is the id of a composite.
+    owner, labels, part_of, zone : Arrow arrays of strings; None if no query has any
+        Labels are JSON objects; `part_of` is the id of a composite; `zone` is a time zone that a
+        kind's span is meant in.
     spans : dict of SpanColumn
         Only those that some query has.
     numbers : dict of int64 or float64, shape (n,)
@@ -61,6 +62,7 @@ class QueryBlock:
     owner: pa.Array | None = None
     labels: pa.Array | None = None
     part_of: pa.Array | None = None
+    zone: pa.Array | None = None
     spans: Mapping[str, SpanColumn] = field(default_factory=dict)
     numbers: Mapping[str, NumberColumn] = field(default_factory=dict)
 
@@ -150,7 +152,7 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
         if query.parts()[0] is not query:
             raise InvalidQueryError(f"query {query.id!r} is a composite; register its parts()")
         groups[query.kind, query.key is not None, tuple(query.box)].append(row)
-    position = {name: i for i, name in enumerate(stream.attributes)}
+    position = {name: i for i, name in enumerate(stream.places)}
     blocks = []
     for (kind, keyed, names), rows in groups.items():
         members = [queries[row] for row in rows]
@@ -162,7 +164,7 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
             order = sorted(names, key=position.__getitem__)
             ends = np.array([[query.box[name].half_open() for query in members] for name in order])
         else:  # an empty box still needs an attribute to be found by
-            order = list(stream.attributes[:1])
+            order = list(stream.places[:1])
             ends = np.array([[(-math.inf, math.nan)] * len(members)])
         blocks.append(
             QueryBlock(
@@ -180,6 +182,10 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                 owner=_texts([query.owner for query in members]),
                 labels=_texts([query.labels.as_json() for query in members]),
                 part_of=_texts([query.part_of for query in members]),
+                **{
+                    name: _texts([getattr(query, name) for query in members])
+                    for name in members[0].zones
+                },
                 spans=_spans(members),
                 numbers={
                     number.name: number.column_of([getattr(each, number.name) for each in members])
@@ -206,7 +212,5 @@ def unknown_attribute(name: str, stream: Stream) -> str:
     """Return the sentence for an attribute that the stream does not have."""
     near = difflib.get_close_matches(name, list(stream.attributes), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return (
-        f"stream {stream.name!r} has no attribute {name!r}{hint}"
-        f" (it has {', '.join(map(repr, stream.attributes))})"
-    )
+    known = ", ".join(map(repr, stream.attributes)) or "none"
+    return f"stream {stream.name!r} has no attribute {name!r}{hint} (it has {known})"

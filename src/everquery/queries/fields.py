@@ -96,6 +96,51 @@ class EventsField(Field):
         return tuple(f"skip_{event}" for event in self.events if event not in told)
 
 
+@dataclass(frozen=True, slots=True)
+class ChoiceField(Field):
+    """One of several words, and an option for each but the first, which is the usual one.
+
+    Attributes
+    ----------
+    choices : tuple of str
+        The usual one first.
+
+    Examples
+    --------
+    >>> negative = ChoiceField("negative", choices=("ignore", "subtract"))
+    >>> negative.options, negative.options_of("subtract"), negative.options_of("ignore")
+    (('negative_subtract',), ('negative_subtract',), ())
+    """
+
+    choices: tuple[str, ...] = dataclasses.field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "takes", self.takes or " or ".join(self.choices))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that say which of the other words it is."""
+        return tuple(f"{self.name}_{choice}" for choice in self.choices[1:])
+
+    @property
+    def words(self) -> str:
+        """What a column of a table takes."""
+        return f"{' or '.join(self.choices)}, or null for {self.choices[0]}"
+
+    def options_of(self, word: str) -> tuple[str, ...] | None:
+        """Return the options that a word in a column sets; None if it is no such word."""
+        if word not in self.choices:
+            return None
+        return () if word == self.choices[0] else (f"{self.name}_{word}",)
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneField(Field):
+    """The IANA name of a time zone, or none."""
+
+    takes: str = dataclasses.field(default="time zone, such as Europe/Berlin", kw_only=True)
+
+
 def declared(field: Field) -> Mapping[str, Any]:
     """Return a declaration as metadata of the dataclass's field that it is about."""
     return {DECLARED: field}

@@ -14,15 +14,19 @@ from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
 from everquery.queries.fields import (
     AttributeField,
+    ChoiceField,
     EventsField,
     Field,
     FlagField,
     SpanField,
+    ZoneField,
     declared,
     declared_in,
 )
 from everquery.queries.labels import Labels
 from everquery.queries.numbers import Bools, NumberColumn, NumberField
+from everquery.queries.spans import SpanColumn
+from everquery.queries.zones import bad_zone
 from everquery.stream import Stream
 
 LONGEST_ID = 1_024  # bytes in UTF-8
@@ -105,6 +109,8 @@ class Query:
     """What is true or false of a query; columns of a table of queries too."""
     words: ClassVar[Mapping[str, str]] = {}
     """Columns of a table of queries whose words stand for options, and what such a column takes."""
+    zones: ClassVar[tuple[str, ...]] = ()
+    """The fields that are time zones, and columns of a table of queries too."""
     boxed: ClassVar[bool] = True
     """Whether a user gives the box; else the field ``attribute`` names the one it is about."""
 
@@ -115,7 +121,9 @@ class Query:
         spans = (each.name for each in own if isinstance(each, SpanField))
         cls.spans = ("ttl", *spans, "throttle")
         cls.options = tuple(name for each in own for name in _options_of(each))
-        cls.words = {each.name: each.words for each in own if isinstance(each, EventsField)}
+        worded = (each for each in own if isinstance(each, (EventsField, ChoiceField)))
+        cls.words = {each.name: each.words for each in worded}
+        cls.zones = tuple(each.name for each in own if isinstance(each, ZoneField))
         cls.boxed = not any(isinstance(each, AttributeField) for each in own)
 
     def __post_init__(self) -> None:
@@ -172,6 +180,14 @@ class Query:
                     raise InvalidQueryError(f"{each.name} is {value!r}; it takes {known} or both")
                 told = tuple(event for event in each.events if event in given)
                 object.__setattr__(self, each.name, told)
+            case ChoiceField():
+                if not isinstance(value, str) or value not in each.choices:
+                    known = " or ".join(map(repr, each.choices))
+                    raise InvalidQueryError(f"{each.name} is {value!r}; it takes {known}")
+            case ZoneField():
+                reason = None if value is None else bad_zone(value)
+                if reason:
+                    raise InvalidQueryError(f"{each.name} is {value!r}; {reason}")
 
     def _read_span(self, name: str) -> None:
         given = getattr(self, name)
@@ -221,7 +237,7 @@ class Query:
     def options_of_word(cls, column: str, word: str) -> tuple[str, ...] | None:
         """Return the options that a word in a column sets; None if it is no word of that column."""
         for each in cls.fields:
-            if isinstance(each, EventsField) and each.name == column:
+            if isinstance(each, (EventsField, ChoiceField)) and each.name == column:
                 return each.options_of(word)
         return None
 
@@ -245,12 +261,25 @@ class Query:
         """
         yield from ()
 
+    @classmethod
+    def bad_spans(
+        cls, spans: Mapping[str, SpanColumn], zones: Mapping[str, pa.Array]
+    ) -> Iterator[tuple[Bools, str]]:
+        """Yield which rows of a table can't be for what spans and zones say together, and why.
+
+        Parameters
+        ----------
+        spans, zones : dicts of columns
+            Those that some query has.
+        """
+        yield from ()
+
 
 def _options_of(each: Field) -> tuple[str, ...]:
     """Return the options that say what a field says."""
     if isinstance(each, FlagField):
         return (each.name,)
-    return each.options if isinstance(each, EventsField) else ()
+    return each.options if isinstance(each, (EventsField, ChoiceField)) else ()
 
 
 def bad_text(value: object, what: str, longest: int) -> str | None:

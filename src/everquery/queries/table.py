@@ -18,6 +18,7 @@ from everquery.queries.numbers import NO_NUMBER, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, Query
 from everquery.queries.table_columns import fail, no_errors, read_columns
+from everquery.queries.zones import bad_zones
 from everquery.stream import Stream
 
 Floats = npt.NDArray[np.float64]
@@ -129,6 +130,9 @@ def check_table(
     _check_labels(columns.get("labels"), problems)
     _check_texts(columns, problems)
     spans = _spans(columns, spec, problems, time_type)
+    zones = {name: columns[name] for name in spec.zones if name in columns}
+    for rows, reason in (*bad_zones(zones), *spec.bad_spans(_used(spans), zones)):
+        problems.note(rows, reason)
     numbers = {each.name: _numbers(columns, each, problems) for each in spec.numbers}
     for rows, reason in spec.bad_rows(stream, _keyed(columns), options, numbers):
         problems.note(rows, reason)
@@ -156,7 +160,7 @@ def _ranges(
 ) -> tuple[Floats, Floats, Bools]:
     """Return half-open ranges of all attributes, and which attributes each row restricts."""
     n = len(columns["id"])
-    shape = (len(stream.attributes), n)
+    shape = (len(stream.places), n)
     low = np.full(shape, -np.inf)
     high = np.full(shape, np.nan)
     bounded = np.zeros(shape, np.bool_)
@@ -189,7 +193,7 @@ def _whole_attributes(
 ) -> tuple[Floats, Floats, Bools]:
     """Return ranges without limits, and the one attribute that each row names."""
     n = len(columns["id"])
-    shape = (len(stream.attributes), n)
+    shape = (len(stream.places), n)
     bounded = np.zeros(shape, np.bool_)
     if "attribute" not in columns:
         bounded[0] = True
@@ -200,7 +204,7 @@ def _whole_attributes(
         problems.note(
             np.asarray(which.is_null()),
             f"stream {stream.name!r} has no such attribute (it has"
-            f" {', '.join(map(repr, stream.attributes))})",
+            f" {', '.join(map(repr, stream.attributes)) or 'none'})",
         )
         place = np.asarray(which.fill_null(0))
         for a in range(len(bounded)):
@@ -354,6 +358,7 @@ def _blocks(
             options={name: values[picked] for name, values in options.items()},
             owner=columns["owner"].take(where) if "owner" in columns else None,
             labels=columns["labels"].take(where) if "labels" in columns else None,
+            zone=columns["zone"].take(where) if "zone" in columns else None,
             spans=_used({name: column.take(picked) for name, column in spans.items()}),
             numbers={name: values[picked] for name, values in numbers.items()},
         )

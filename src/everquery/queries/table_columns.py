@@ -52,14 +52,14 @@ def read_columns(
             raise fail(f"column {name!r} occurs twice")
         columns[name] = _plain(table.column(name), name, table.num_rows)
     needed = ["id", *(number.name for number in spec.numbers if number.required)]
-    if not spec.boxed and len(stream.attributes) > 1:
+    if not spec.boxed and len(stream.attributes) != 1:
         needed.append("attribute")
     for name in needed:
         if name not in columns:
             raise fail(f"the table has no column {name!r}; it has {', '.join(columns) or 'none'}")
     if table.num_rows == 0:
         raise fail("the table has no rows")
-    for name in ("id", "key", "attribute", "closed", "owner", "labels", *spec.words):
+    for name in ("id", "key", "attribute", "closed", "owner", "labels", *spec.words, *spec.zones):
         if name in columns:
             columns[name] = _text(columns[name], name, integers=name == "key")
     return columns
@@ -85,7 +85,7 @@ def _plain(column: pa.Array | pa.ChunkedArray, name: str, rows: int) -> pa.Array
 def known_columns(spec: type[Query], stream: Stream) -> list[str]:
     """Return the columns that a table of such queries may have."""
     known = ["id", *(["closed"] if spec.boxed else ["attribute"]), "owner", "labels"]
-    known += [*spec.words, *spec.options]
+    known += [*spec.words, *spec.options, *spec.zones]
     known += [number.name for number in spec.numbers]
     known += spec.spans if stream.time is not None else []
     if spec.boxed:

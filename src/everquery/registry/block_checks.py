@@ -23,6 +23,7 @@ from everquery.queries.labels import bad_labels
 from everquery.queries.numbers import NO_NUMBER
 from everquery.queries.spans import FRACTION, NANOSECONDS, NO_SPAN, SpanColumn
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY
+from everquery.queries.zones import bad_zones
 from everquery.stream import Stream
 
 LARGEST_ROW = 2**31 - 1
@@ -66,6 +67,10 @@ def _problems(
             yield limit.breaks(values) & given, f"{number.name} {limit.reason}"
     keyed = np.full(len(block), block.keys is not None)
     yield from spec.bad_rows(stream, keyed, block.options, block.numbers)
+    zones = {} if block.zone is None else {"zone": block.zone}
+    yield bool(zones) and "zone" not in spec.zones, f"a {block.kind} query has a zone"
+    yield from bad_zones(zones)
+    yield from spec.bad_spans(block.spans, zones)
     for name, spans in block.spans.items():
         yield stream.time is None, f"{name} needs a stream with a time column"
         yield from _spans(name, spans)
@@ -77,7 +82,8 @@ def _shape(
     places = np.array(block.attributes)
     yield len(places) != len(block.low), "it has more or fewer ranges than attributes"
     yield bool((np.diff(places) <= 0).any()), "its attributes are not in their order"
-    yield not spec.boxed and len(places) != 1, f"a {block.kind} query is about one attribute"
+    about_one = len(places) == 1 and bool(stream.attributes)
+    yield not spec.boxed and not about_one, f"a {block.kind} query is about one attribute"
     yield block.keys is not None and stream.key is None, "it has a key, and the stream has none"
     yield (block.row < 0) | (block.row > LARGEST_ROW), "its row has no such number"
     yield np.diff(block.row, prepend=-1) <= 0, "its row comes before the one in front of it"

@@ -103,7 +103,7 @@ def _table(block: QueryBlock, stream: Stream) -> pa.Table:
     for name, spans in block.spans.items():
         columns[f"span.{name}.amount"] = spans.amount
         columns[f"span.{name}.unit"] = spans.unit
-    names = [stream.attributes[a] for a in block.attributes]
+    names = [stream.places[a] for a in block.attributes]
     meta = {"kind": block.kind, "attributes": json.dumps(names), "first row": str(first)}
     return pa.table(columns).replace_schema_metadata(meta)
 
@@ -124,7 +124,7 @@ def _block_of_bytes(data: pa.Buffer, stream: Stream) -> QueryBlock:
         if kind not in KNOWN:
             raise ValueError(f"they are of the kind {kind!r}, which this everquery lacks")
         names = json.loads(meta[b"attributes"])
-        attributes = tuple(stream.attributes.index(name) for name in names)
+        attributes = tuple(stream.places.index(name) for name in names)
         _check_schema(reader.schema, KNOWN[kind].spec, stored := _places(reader.schema))
         columns = _columns(reader)
     size = len(columns["id"])

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from everquery.core.arrays import Array, Int32s
 from everquery.index.kind import KindIndex
 from everquery.kinds import Kind
+from everquery.queries.spans import SpanColumn
 from everquery.shard.outcomes import OutcomeTable
 from everquery.state.admission import Admission
 from everquery.state.catalog import Catalog
@@ -54,14 +56,14 @@ class Contents:
     def of(cls, stream: Stream, kinds: Mapping[str, Kind]) -> Contents:
         """Return nothing yet of a stream, for queries of some kinds."""
         outcomes = OutcomeTable(kinds)
-        keys = KeyTable(len(stream.attributes), keyed=stream.key is not None)
+        keys = KeyTable(len(stream.places), keyed=stream.key is not None)
         return cls(
             stream,
             Catalog(),
             keys,
             Admission(stream, keys),
             DeadLetters(stream),
-            Hygiene(len(stream.attributes), len(outcomes.columns)),
+            Hygiene(len(stream.places), len(outcomes.columns)),
             outcomes,
             dict(kinds),
             {name: kind.index() for name, kind in kinds.items()},
@@ -87,6 +89,14 @@ class Contents:
         return [
             (indexes[kind], slots[kinds == kind]) for kind in np.flatnonzero(np.bincount(kinds))
         ]
+
+    def span(self, name: str, slots: Int32s) -> SpanColumn | None:
+        """Return a span of queries; None if no query has it."""
+        return self.hygiene.rules.column(name, slots)
+
+    def text(self, name: str, slots: Int32s) -> pa.Array | None:
+        """Return a text of queries; None if no query has it."""
+        return self.catalog.texts_of(name, slots)
 
     def begin_lives(self) -> None:
         """Let the lives of queries begin that waited for the first event, if it has come."""

@@ -47,7 +47,11 @@ class Intake:
     def _check_spans(self, kind: pa.DataType) -> None:
         """Raise if a query's spans can't be told in times of this type."""
         contents = self._contents
-        if contents.stream.time is None or not contents.hygiene.active or pa.types.is_null(kind):
+        if (
+            contents.stream.time is None
+            or not contents.hygiene.rules.spanned
+            or pa.types.is_null(kind)
+        ):
             return
         found = contents.hygiene.rules.misfit(kind)
         if found is not None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from everquery.core.arrays import Bools, Int32s, Uint64s
 from everquery.errors import InvalidQueryError, UnknownQueryError
-from everquery.index.flags import DIVERTED, NEW, PAUSED, option_flags
+from everquery.index.flags import DIVERTED, NEW, PAUSED, SPANNED, option_flags
 from everquery.index.rows import NO_KEY, Rows, Shape, joined
 from everquery.index.sort_keys import check_slots
 from everquery.kinds import KINDS
@@ -22,6 +22,7 @@ from everquery.shard.contents import Contents
 from everquery.shard.integrity import Integrity
 from everquery.shard.new_queries import already_live, check_spans
 from everquery.state.keys import type_of_key
+from everquery.state.rules import SPANS
 
 _ANY_FLAG = 0xFFFF
 
@@ -226,9 +227,10 @@ class QuerySet:
         home = np.zeros_like(key) if contents.stream.key is None else key
         contents.hygiene.rules.add(slot, block.spans, home)
         # Of those that only end, notices need no detour before the step in which they do.
-        rest = [column.given() for name, column in block.spans.items() if name != "ttl"]
-        if rest:
-            contents.catalog.flags[slot[np.any(rest, axis=0)]] |= DIVERTED
+        for name, column in block.spans.items():
+            if name != "ttl":
+                flag = DIVERTED if name in SPANS else SPANNED
+                contents.catalog.flags[slot[column.given()]] |= flag
         kind = contents.admission.time_type
         if kind is not None:
             contents.hygiene.rules.read(kind, contents.admission.newest)
@@ -248,8 +250,8 @@ class QuerySet:
 
     def _seeds(self, block: QueryBlock) -> Uint64s:
         """Return a number for each attribute of a block that stands for its name and the kind."""
-        attributes = self._contents.stream.attributes
-        words = (f"{block.kind} {attributes[a]}" for a in block.attributes)
+        places = self._contents.stream.places
+        words = (f"{block.kind} {places[a]}" for a in block.attributes)
         hashes = [blake2b(word.encode(), digest_size=8).digest() for word in words]
         return np.array([int.from_bytes(digest) for digest in hashes], np.uint64)
 

@@ -67,6 +67,9 @@ class Stepper:
             contents.catalog.flags,
             contents.catalog.all_live,
             accepted.events.weight,
+            accepted.events.time,
+            contents.admission.time_type,
+            contents,
         )
         found = [
             (contents.outcomes.first[kind], part)

@@ -134,7 +134,7 @@ def write_notices(
     )
     columns["time"] = as_time(events.time[row], schema.field("time").type)
     columns["seq"] = pa.array(events.seq[row])
-    for name, values in zip(attributes, events.values, strict=True):
+    for name, values in zip(attributes, events.values, strict=False):  # maybe one without name
         columns[name] = pa.array(values[row], mask=ended)
     columns["held_back"] = _nothing(columns["seq"], pa.int64())
     if notices.held is not None:

@@ -150,7 +150,7 @@ def _rows_here(block: QueryBlock, shard: int, shards: Shards, stream: Stream) ->
         wide = spec.rows_across_keys(False, block.options, len(block))
         if not wide.any():
             return block if shard < shards.keyed else block.slice(0, 0)
-        names = spec.shared_names(block.ids, stream.attributes[block.attributes[0]], block.numbers)
+        names = spec.shared_names(block.ids, stream.places[block.attributes[0]], block.numbers)
         here = np.where(wide, _wide_of(names, shards) == shard, shard < shards.keyed)
     rows: Array = np.flatnonzero(here)
     return block.take(rows)

@@ -154,7 +154,7 @@ class Admission:
         """Return no events, of the stream's types."""
         none = np.empty(0, np.int64)
         time = np.empty(0, self.dtype())
-        values = np.empty((len(self._stream.attributes), 0))
+        values = np.empty((len(self._stream.places), 0))
         return Events(np.empty(0, np.int32), time, none, values, none, none)
 
     def arrivals(

@@ -70,10 +70,11 @@ class Catalog:
         self.flags: Flags = np.zeros(32, np.uint16)
         self.kind: Bytes = np.zeros(32, np.uint8)
         self.prints: Uint64s = np.zeros(32, np.uint64)
-        self.texts = NameTable()  # owners, labels as JSON, and ids of composites, each once
+        self.texts = NameTable()  # owners, labels as JSON, ids of composites and zones, each once
         self.owner: Int32s = np.empty(0, np.int32)
         self.labels: Int32s = np.empty(0, np.int32)
         self.part_of: Int32s = np.empty(0, np.int32)
+        self.zone: Int32s = np.empty(0, np.int32)
         self.owned: Int64s = np.empty(0, np.int64)  # live queries by owner, a place in the texts
         self.dropped = 0
         self.paused = 0
@@ -161,7 +162,7 @@ class Catalog:
         return self.names.digests(slots, _PERSON, self.prints)
 
     def belong(self, slots: Int32s, given: Mapping[str, pa.Array]) -> None:
-        """Note whose the queries are, their labels, and the composites that they are parts of."""
+        """Note what queries have as texts: see `TEXTS`."""
         for name in TEXTS:
             texts = given.get(name)
             column: Int32s = getattr(self, name)
@@ -297,7 +298,7 @@ class Catalog:
         self.texts = NameTable.load("texts", arrays)
         if len(self.texts):
             for name in TEXTS:
-                setattr(self, name, arrays[name])
+                setattr(self, name, arrays.get(name, np.empty(0, np.int32)))
             self._own(self.owner, 1)
         self.paused = int(np.count_nonzero(self.flags[: len(self)] & PAUSED))
 

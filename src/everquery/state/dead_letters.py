@@ -169,7 +169,7 @@ class DeadLetters:
                     empty,
                     pa.nulls(0, pa.string()),
                     pa.nulls(0),
-                    np.empty((len(self._stream.attributes), 0)),
+                    np.empty((len(self._stream.places), 0)),
                 )
             )
         return pa.concat_tables(list(self._kept), promote_options="permissive").combine_chunks()

@@ -107,7 +107,7 @@ def decode(batch: pa.RecordBatch | pa.Table, stream: Stream) -> Arrivals:
     time, time_type = None, pa.null()
     if stream.time is not None:
         time, time_type = _time(columns[stream.time], stream.time, faults)
-    values = np.empty((len(stream.attributes), n), np.float64)
+    values = np.zeros((len(stream.places), n), np.float64)
     for i, name in enumerate(stream.attributes):
         before = faults.refused != FINE
         values[i] = _attribute(columns[name], name, faults)

@@ -45,7 +45,7 @@ class Hygiene:
 
     def drop(self, slots: Int32s) -> None:
         """Forget queries that end."""
-        if self.active:
+        if self.rules.spanned:
             with_rules = slots[self.rules.drop(slots)]
             if len(self.pairs) and with_rules.size:
                 self.pairs.forget(with_rules, windows=True)

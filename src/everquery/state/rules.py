@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from everquery.queries.spans import SpanColumn, misfit
 from everquery.state.pairs import end_of_time
 
 SPANS = ("ttl", "dwell", "throttle")
+"""The spans of rules. Kinds may have others, of which only the units are looked after here."""
 _NONE: Int32s = np.empty(0, np.int32)
 
 
@@ -27,6 +28,8 @@ class Rules:
     home : int32
         The key whose notices a query's end stands among, or -1.
     users : int
+        How many live queries have rules.
+    spanned : int
         How many live queries have a span at all.
     """
 
@@ -38,6 +41,7 @@ class Rules:
         self.end: Array = np.empty(0, np.int64)
         self.home: Int32s = _NONE
         self.users = 0
+        self.spanned = 0
         self.next_end: int | float | None = None
         self._unread: Int32s = _NONE  # in units that are not known yet, or that do not fit
         self._unbased: Int32s = _NONE  # live from the first event on, which has not come
@@ -47,15 +51,19 @@ class Rules:
     def add(self, slots: Int32s, spans: Mapping[str, SpanColumn], home: Int32s) -> Int32s:
         """Note the spans of new queries; return the slots of those that have some."""
         given = np.zeros(slots.size, np.bool_)
+        ruled = np.zeros(slots.size, np.bool_)
         for name, column in spans.items():
             rows = column.given()
             given |= rows
+            if name in SPANS:
+                ruled |= rows
             self._put(name, slots[rows], column.take(rows))
             if name == "ttl":
                 self.home = _with_room(self.home, slots, -1)
                 self.home[slots[rows]] = home[rows]
         found: Int32s = slots[given]
-        self.users += found.size
+        self.users += int(np.count_nonzero(ruled))
+        self.spanned += found.size
         self._unread = np.concatenate([self._unread, found])
         return found
 
@@ -89,7 +97,8 @@ class Rules:
     def drop(self, slots: Int32s) -> Bools:
         """Forget queries that end; return which of them had spans."""
         had = self._has_any(slots)
-        self.users -= int(np.count_nonzero(had))
+        self.users -= int(np.count_nonzero(self._has_any(slots, SPANS)))
+        self.spanned -= int(np.count_nonzero(had))
         for unit in self._unit.values():
             unit[slots[slots < unit.size]] = 0
         for name, fill in (("dwell", 0), ("throttle", 0), ("end", end_of_time(self.end.dtype))):
@@ -99,9 +108,9 @@ class Rules:
         self._unbased = self._unbased[self._has_any(self._unbased)]
         return had
 
-    def _has_any(self, slots: Int32s) -> Bools:
+    def _has_any(self, slots: Int32s, names: Iterable[str] | None = None) -> Bools:
         any_span = np.zeros(slots.size, np.bool_)
-        for name in self._unit:
+        for name in self._unit if names is None else names:
             column = self.column(name, slots)
             if column is not None:
                 any_span |= column.given()
@@ -116,7 +125,7 @@ class Rules:
 
     def misfit(self, kind: pa.DataType) -> tuple[int, str] | None:
         """Return a query whose spans times of this type can't tell, and why; None if all fit."""
-        for name in SPANS:
+        for name in self._unit:
             column = self.column(name, self._unread)
             if column is not None:
                 bad = column.in_units(kind)[1]
@@ -143,7 +152,7 @@ class Rules:
         slots = self._unread
         bad = np.zeros(slots.size, np.bool_)
         units = {}
-        for name in SPANS:
+        for name in self._unit:
             column = self.column(name, slots)
             if column is not None:
                 units[name], misfits = column.in_units(kind)
@@ -156,7 +165,7 @@ class Rules:
                     self._unbased = np.concatenate([self._unbased, slots[rows]])
                 else:
                     self._let_live(slots[rows], kind, now)
-            elif rows.any():
+            elif name in SPANS and rows.any():
                 numbers = _with_room(getattr(self, name), slots)
                 numbers[slots[rows]] = values[rows]
                 setattr(self, name, numbers)
@@ -238,15 +247,15 @@ class Rules:
     def load(self, arrays: dict[str, Array], kept: Int64s, kind: pa.DataType | None) -> None:
         """Take over the spans of the kept queries, and forget all others."""
         vars(self).update(vars(Rules()))
-        for name in SPANS:
-            if f"{name}.unit" in arrays:
-                self._amount[name] = _spread(arrays[f"{name}.amount"], kept, 0)
-                self._unit[name] = _spread(arrays[f"{name}.unit"], kept, 0)
+        for name in [label.removesuffix(".unit") for label in arrays if label.endswith(".unit")]:
+            self._amount[name] = _spread(arrays[f"{name}.amount"], kept, 0)
+            self._unit[name] = _spread(arrays[f"{name}.unit"], kept, 0)
         self.end = _spread(arrays["end"], kept, end_of_time(arrays["end"].dtype))
         self.home = _spread(arrays["home"], kept, -1)
         every = kept.astype(np.int32)
         self._unread = every[self._has_any(every)]
-        self.users = self._unread.size
+        self.users = int(np.count_nonzero(self._has_any(every, SPANS)))
+        self.spanned = self._unread.size
         self.dwell = self.dwell.astype(self.end.dtype)
         self.throttle = self.throttle.astype(self.end.dtype)
         if kind is not None:

@@ -109,10 +109,10 @@ class BruteForce:
         """Tell whether a query lives."""
         return query_id in self._queries
 
-    def ask(self, question: str, query_id: str) -> Any:  # noqa: ANN401 - as the kind answers
+    def ask(self, question: str, query_id: str, **said: Any) -> Any:  # noqa: ANN401 - as the kind answers
         """Return the answer of a live query to a question of its kind, such as ``progress``."""
         standing = self._queries[query_id]
-        return getattr(standing.twin, question)(standing.query)
+        return getattr(standing.twin, question)(standing.query, **said)
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class BruteForce:
         before = series.values if series.in_sight else None
         series.seq, series.time, series.values, series.in_sight = series.seq + 1, time, values, True
         weight = 1 if self.stream.weight is None else int(event[self.stream.weight])
-        seen = Seen(key, values, before, weight, last_of_key, last_of_all)
+        seen = Seen(key, values, before, weight, time, last_of_key, last_of_all)
         for twin in self._twins.values():
             twin.take_in(seen)
         for standing in list(self._queries.values()):

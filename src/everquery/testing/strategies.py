@@ -31,8 +31,11 @@ __all__ = [
 ]
 
 
-def streams() -> st.SearchStrategy[Stream]:
-    """Return streams with and without key, time, grace and expiry, over one or two attributes."""
+def streams(*, bare: bool = False) -> st.SearchStrategy[Stream]:
+    """Return streams with and without key, time, grace and expiry, over one or two attributes.
+
+    With `bare`, some have no attributes.
+    """
 
     def build(
         keyed: bool, timed: bool, grace: int | None, expiry: int | None, n: int, weighed: bool
@@ -41,7 +44,7 @@ def streams() -> st.SearchStrategy[Stream]:
             "s",
             key="k" if keyed else None,
             time="t" if timed else None,
-            attributes=["x", "y"][:n],
+            attributes=["x", "y"][: max(n, not (keyed or timed or weighed))],
             weight="w" if weighed else None,
             grace=grace if timed else None,
             expire_after=expiry if timed else None,
@@ -49,8 +52,10 @@ def streams() -> st.SearchStrategy[Stream]:
 
     spans = st.none() | st.integers(1, 6)
     return st.builds(
-        build, st.booleans(), st.booleans(), spans, spans, st.integers(1, 2), st.booleans()
-    )
+        build, st.booleans(), st.booleans(), spans, spans,
+        st.integers(0, 3).map(lambda n: min(n, 2)) if bare else st.integers(1, 2),
+        st.booleans(),
+    )  # fmt: skip
 
 
 def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrategy[Query]:
@@ -128,7 +133,7 @@ def histories(
     With `steps`, time also advances without events, held events are let out, and keys expire. In
     order, no event is older than an earlier one, or than time was said to be.
     """
-    stream = draw(streams())
+    stream = draw(streams(bare=all(kind.boxed for kind in kinds)))
     rows = draw(events(stream, in_order=in_order))
     history = History(stream, rows)
     live: dict[str, bool] = {}

@@ -419,7 +419,7 @@ def test_a_snapshot_of_another_stream(engine):
 @pytest.mark.parametrize(
     ("definition", "said"),
     [
-        ({"attributes": []}, "no attributes"),
+        ({"attributes": []}, "no columns at all"),
         ({"attributes": "price"}, "give a list of names"),
         ({"attributes": ["x", "x"]}, "named twice"),
         ({"attributes": ["seq"]}, "name of a notice column"),

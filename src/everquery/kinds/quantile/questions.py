@@ -15,7 +15,7 @@ from everquery.kinds.quantile.index import QuantileIndex
 from everquery.kinds.quantile.rank_cells import NOWHERE
 from everquery.kinds.quantile.spec import LAST, PHI
 from everquery.queries.block import unknown_attribute
-from everquery.queries.spec import LONGEST_KEY, Key, bad_text
+from everquery.queries.spec import Key
 
 
 def answer(asked: Asked, query: AskedQuery, *, key: Key | None = None) -> Answer:
@@ -31,7 +31,7 @@ def answer(asked: Asked, query: AskedQuery, *, key: Key | None = None) -> Answer
     rows = next(index.layers.find(np.array([query.slot], np.int32)))
     lane = int(rows.key[0]) if rows.shape.keyed else 0
     if key is not None:
-        lane = _lane_of(asked, key)
+        lane = asked.number_of(key)
     value, low, high, n, epsilon = index.answer(query.slot, lane)
     return Answer(None if math.isnan(value) else value, low, high, n, epsilon)
 
@@ -51,25 +51,12 @@ def quantiles(
     if last is not None:
         last = int(LAST.read(last))
     feed = _feed(asked, attribute, keyed=key is not None, last=last)
-    lane = 0 if key is None else _lane_of(asked, key)
+    lane = 0 if key is None else asked.number_of(key)
     n = feed.rows(lane) if lane != NOWHERE else 0
     if not n or feed.error is None:
         return [Answer(None, 0, 0, 0, feed.error or 0.0)] * len(ranks)
     found = (feed.answer(lane, each, feed.error, np.nan) for each in ranks)
     return [Answer(value, low, high, n, feed.error) for value, low, high in found]
-
-
-def _lane_of(asked: Asked, key: Key) -> int:
-    """Return the number of a key; `NOWHERE` if it has not been seen."""
-    if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
-        raise InvalidQueryError(f"key is {key!r}; a key is a string or an integer")
-    if isinstance(key, str):
-        reason = key and bad_text(key, "key", LONGEST_KEY)
-        if reason:
-            raise InvalidQueryError(reason)
-    elif not -(2**63) <= key < 2**63:
-        return NOWHERE
-    return asked.key_number(key if isinstance(key, str) else int(key))
 
 
 def _index(asked: Asked) -> QuantileIndex:

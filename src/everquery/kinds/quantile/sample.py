@@ -13,7 +13,7 @@ WINDOW = 10_000  # rows; of a window as long as this only samples are kept
 
 def sample(stream: Stream, number: int) -> Iterator[Quantile]:
     """Yield the queries of a round: of whole streams and windows, of all keys and of each."""
-    for i, _, key in sampled(stream):
+    for i, _, key in sampled(stream) if stream.attributes else ():
         yield Quantile(
             f"quantile-{number}-{i}", stream.attributes[0], phi=(1 + i) / SAMPLE, epsilon=0.1,
             key=key, last=20 if i % 4 == 0 else None,

@@ -9,6 +9,7 @@ from everquery.queries.sql.clause import Clause
 from everquery.queries.sql.conditions import read_key
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.errors import nearest
+from everquery.queries.sql.groups import print_group, read_group
 from everquery.queries.sql.literals import print_number
 from everquery.queries.sql.options import read_number
 from everquery.queries.sql.quotes import print_name
@@ -107,7 +108,7 @@ def read_scope(cursor: Cursor, stream: Stream, selection: Selection) -> dict[str
         cursor.fail(
             f"stream {stream.name!r} has no attribute {selection.attribute!r}"
             f"{nearest(selection.attribute, stream.attributes)}"
-            f" (it has {', '.join(stream.attributes)})",
+            f" (it has {', '.join(stream.attributes) or 'none'})",
             selection.token,
         )
     fields: dict[str, Any] = {
@@ -120,7 +121,7 @@ def read_scope(cursor: Cursor, stream: Stream, selection: Selection) -> dict[str
         fields["key"] = read_key(cursor, stream, ABOUT)
         expected[0] = "AND"
     if cursor.token.word == "GROUP":
-        fields["by_key"] = _read_group(cursor, stream, fields.get("key"))
+        fields["by_key"] = read_group(cursor, stream, fields.get("key"), "quantiles")
         expected = ["OVER", "EMIT"]
     if cursor.accept("OVER"):
         fields["last"] = _read_window(cursor, selection.epsilon)
@@ -128,21 +129,6 @@ def read_scope(cursor: Cursor, stream: Stream, selection: Selection) -> dict[str
     if cursor.token.word != "EMIT":
         cursor.fail_expected(expected)
     return fields
-
-
-def _read_group(cursor: Cursor, stream: Stream, key: str | int | None) -> bool:
-    place = cursor.token
-    cursor.expect("GROUP", "BY")
-    if stream.key is None:
-        cursor.fail(f"stream {stream.name!r} has no key to group by", place)
-    column = cursor.token
-    name = cursor.name("the stream's key")
-    if name != stream.key:
-        hint = nearest(name, [stream.key])
-        cursor.fail(f"quantiles are grouped by the stream's key, {stream.key!r}{hint}", column)
-    if key is not None:
-        cursor.fail(f"the query has a key already, {key!r}; leave out WHERE or GROUP BY", place)
-    return True
 
 
 def _read_window(cursor: Cursor, epsilon: float) -> int:
@@ -165,5 +151,6 @@ def print_selection(query: Quantile) -> str:
 
 def print_scope(query: Quantile, stream: Stream) -> str:
     """Return the clauses that only a quantile has, each with a space before."""
-    group = f" GROUP BY {print_name(str(stream.key))}" if query.by_key else ""
-    return group + ("" if query.last is None else f" OVER LAST {query.last} ROWS")
+    return print_group(query.by_key, stream) + (
+        "" if query.last is None else f" OVER LAST {query.last} ROWS"
+    )

@@ -7,19 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from everquery.core.arrays import Int32s
-from everquery.index.access_paths import (
-    LIST_CANDIDATE_NS,
-    TILE_CANDIDATE_NS,
-    BoxSegment,
-    share_of_lane,
-)
-from everquery.index.cei import CeiSegment
+from everquery.index.access_paths import BoxSegment
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
 from everquery.index.rows import Findings, Matches, Outcome, Step
-from everquery.index.tiles import TileSegment
-
-MATCH_NS = 2.0  # a match of one attribute, written out without a check
 
 
 class RangeIndex(KindIndex):
@@ -50,25 +41,7 @@ class RangeIndex(KindIndex):
     def explain(self, slot: int) -> Explained | None:
         """Return which structure finds a query, by which attributes."""
         for segment in self.layers:
-            for part in segment.parts:
-                row = np.flatnonzero(part.rows.slot == slot)
-                if row.size:
-                    return _explain(part, int(row[0]))
+            found = segment.explain(slot)
+            if found is not None:
+                return found
         return None
-
-
-def _explain(part: CeiSegment | TileSegment, row: int) -> Explained:
-    named = part.rows.shape.attributes
-    lane = int(np.count_nonzero(part.rows.key == part.rows.key[row]))
-    if isinstance(part, TileSegment):
-        share = float(part.hit_rate[row])
-        path = f"tiles of two attributes ({len(part.layers)} layers), then a check"
-        axes = tuple(named[axis] for axis in part.tiling_axes)
-        return Explained(path, axes, share, share * TILE_CANDIDATE_NS, lane, len(part.rows))
-    share = float(share_of_lane(part.rows, part.primary)[row])
-    path = f"containment-encoded intervals (L = {1 << part.levels})"
-    cost = MATCH_NS
-    if len(named) > 1:
-        path += ", then a check"
-        cost = LIST_CANDIDATE_NS
-    return Explained(path, (named[part.primary],), share, share * cost, lane, len(part.rows))

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from datetime import timedelta
+from typing import Any, ClassVar
 
-from everquery.queries.fields import FlagField, declared
-from everquery.queries.numbers import Limit, NumberField
+import numpy as np
+import pyarrow as pa
+
+from everquery.core.spans import SpanLike
+from everquery.errors import InvalidQueryError
+from everquery.queries.fields import ChoiceField, FlagField, SpanField, ZoneField, declared
+from everquery.queries.numbers import Bools, Limit, NumberColumn, NumberField
+from everquery.queries.spans import MICROSECONDS, NANOSECONDS, SpanColumn
 from everquery.queries.spec import Query
+from everquery.stream import Stream
 
 LARGEST_TOTAL = 2**63 - 1
 TOTAL = NumberField(
@@ -27,13 +36,32 @@ TOTAL = NumberField(
 )
 REPEAT = FlagField("repeat", meaning="Start again from zero after a fire.", in_clause=True)
 COUNT = FlagField("count", meaning="Count events, whatever they weigh.", in_clause=True)
+BY_KEY = FlagField("by_key", meaning="Each key has a total of its own.", in_clause=True)
+EVERY = SpanField(
+    "every",
+    meaning="Start again from zero at each multiple of this span: every hour, day or week.",
+    in_clause=True,
+)
+ZONE = ZoneField("zone", meaning="Whose days `every` means; without one, UTC.", in_clause=True)
+NEGATIVE = ChoiceField(
+    "negative",
+    choices=("ignore", "subtract"),
+    meaning="What a weight below 0 does: nothing, or it lowers the total.",
+)
+
+_MICROSECONDS_A_DAY = 86_400 * 10**6
+_PERIODS_IN_ZONES = (
+    "in a zone, every is whole days, or a span such as 6 hours that divides a day evenly"
+)
+_COUNTS = "count counts events, which have nothing to subtract; leave out one of the two"
 
 
 @dataclass(frozen=True)
 class Threshold(Query):
     """Tell when events inside a box weigh a total together (event ``fire``).
 
-    Only events after the registration count. With the fire the query ends, unless it repeats.
+    Only events after the registration count. With the fire the query ends, unless it repeats, or
+    has further totals: of other keys or periods.
 
     Parameters
     ----------
@@ -45,16 +73,119 @@ class Threshold(Query):
         once, and the notice's ``rounds`` says how many times.
     count : bool
         Count events, whatever they weigh.
+    by_key : bool
+        Each key has a total of its own, and fires by itself.
+    every : span of time, optional
+        Start again from zero at each multiple of this span. Without `repeat`, at most one fire a
+        period.
+    zone : str, optional
+        The time zone whose days, or parts of days, `every` means: an IANA name such as
+        ``Europe/Berlin``. Without one, UTC.
+    negative : str
+        What an event with a weight below 0 does: with ``subtract`` it lowers the total, with
+        ``ignore`` the query does not see it.
 
     Examples
     --------
     >>> Threshold("sold", {"price": (100, 105)}, total=100_000, key="AAPL").repeat
     False
+    >>> limit = Threshold("limit", {}, total=1_000, by_key=True, every=timedelta(days=1))
     """
 
     total: int = field(kw_only=True, metadata=declared(TOTAL))
     repeat: bool = field(default=False, kw_only=True, metadata=declared(REPEAT))
     count: bool = field(default=False, kw_only=True, metadata=declared(COUNT))
+    by_key: bool = field(default=False, kw_only=True, metadata=declared(BY_KEY))
+    every: SpanLike | None = field(default=None, kw_only=True, metadata=declared(EVERY))
+    zone: str | None = field(default=None, kw_only=True, metadata=declared(ZONE))
+    negative: str = field(default="ignore", kw_only=True, metadata=declared(NEGATIVE))
 
     kind: ClassVar[str] = "threshold"
     across_keys: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        reason = None
+        if self.by_key and self.key is not None:
+            reason = (
+                f"by_key asks for every key's total, and it has a key already, {self.key!r};"
+                " give one of the two"
+            )
+        elif self.negative_subtract and self.count:
+            reason = _COUNTS
+        elif self.zone is not None:
+            reason = self._bad_zone()
+        if reason:
+            raise InvalidQueryError(f"query {self.id!r}: {reason}")
+
+    def _bad_zone(self) -> str | None:
+        if self.every is None:
+            return f"zone is {self.zone!r}, and says whose days every means; give every too"
+        if not isinstance(self.every, timedelta):
+            return f"every is {self.every!r}, and numbers know no zones; give a timedelta"
+        exact = self.every // timedelta(microseconds=1)
+        return None if _fits_zones(exact) else f"every is {self.every}; {_PERIODS_IN_ZONES}"
+
+    @property
+    def negative_subtract(self) -> bool:
+        """Whether weights below 0 lower the total."""
+        return self.negative == "subtract"
+
+    @property
+    def looks_across_keys(self) -> bool:
+        """Whether this query adds up the weights of all keys together."""
+        return super().looks_across_keys and not self.by_key
+
+    @classmethod
+    def rows_across_keys(cls, keyed: bool, options: Mapping[str, Bools], n: int) -> Bools:
+        """Tell which queries of a block add up the weights of all keys together."""
+        return super().rows_across_keys(keyed, options, n) & ~options["by_key"]
+
+    def misfit(self, stream: Stream) -> str | None:
+        """Return why the query can't be on the stream, or None."""
+        if self.by_key and stream.key is None:
+            return f"by_key needs a stream with a key, and stream {stream.name!r} has none"
+        if self.negative_subtract and stream.weight is None:
+            return f"negative needs a stream with a weight, and stream {stream.name!r} has none"
+        return None
+
+    @classmethod
+    def bad_rows(
+        cls,
+        stream: Stream,
+        keyed: Bools,
+        options: Mapping[str, Bools],
+        numbers: Mapping[str, NumberColumn],
+    ) -> Iterator[tuple[Bools, str]]:
+        """Yield which rows of a table can't be for what several columns say together, and why."""
+        yield options["by_key"] & keyed, "by_key is true, and it has a key already"
+        if stream.key is None:
+            yield options["by_key"], f"by_key needs a stream with a key; {stream.name!r} has none"
+        subtract = options["negative_subtract"]
+        yield subtract & options["count"], _COUNTS
+        if stream.weight is None:
+            yield subtract, f"negative needs a stream with a weight; {stream.name!r} has none"
+
+    @classmethod
+    def bad_spans(
+        cls, spans: Mapping[str, SpanColumn], zones: Mapping[str, pa.Array]
+    ) -> Iterator[tuple[Bools, str]]:
+        """Yield which rows of a table have zones that do not go with their periods, and why."""
+        if "zone" not in zones:
+            return
+        zoned = np.asarray(zones["zone"].is_valid())
+        every = spans.get("every")
+        if every is None:
+            yield zoned, "zone says whose days every means; give every too"
+            return
+        yield zoned & ~every.given(), "zone says whose days every means; give every too"
+        timed = np.isin(every.unit, (MICROSECONDS, NANOSECONDS))
+        yield zoned & ~timed, "every is a number, and numbers know no zones; give a duration"
+        fits = _fits_zones(np.maximum(every.amount, 1)) & (every.unit == MICROSECONDS)
+        yield zoned & timed & ~fits, _PERIODS_IN_ZONES
+
+
+def _fits_zones(microseconds: Any) -> Any:  # noqa: ANN401 - a number or a column of them
+    """Tell whether a span is whole days, or divides a day evenly."""
+    whole = microseconds % _MICROSECONDS_A_DAY == 0
+    return whole | (_MICROSECONDS_A_DAY % microseconds == 0)

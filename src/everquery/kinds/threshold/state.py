@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from everquery.core.arrays import Array, Int32s, Int64s
-from everquery.core.invariants import Column, Contents, check_none
+from everquery.core.invariants import Column, Contents, check_none, check_unique
 from everquery.core.parts import Part, Saved
+from everquery.kinds.threshold.tally import OF_ALL
+from everquery.state.pairs import KEY_SHIFT
 
 if TYPE_CHECKING:
     from everquery.kinds.threshold.index import ThresholdIndex
@@ -18,6 +20,14 @@ WHOLE = {"left": Column("int64", ("queries",), least=1)}
 CHANGES = {
     "query": Column("int32", ("changed",), least=0, below="queries", rising=True),
     "left": Column("int64", ("changed",), least=1),
+}
+
+TALLIES = {
+    "query": Column("int32", ("totals",), least=0, below="queries"),
+    "key": Column("int32", ("totals",), least=OF_ALL, below="keys"),
+    "seen": Column("int64", ("totals",)),
+    "period": Column("int64", ("totals",)),
+    "fired": Column("uint8", ("totals",), below=2),
 }
 
 
@@ -91,3 +101,76 @@ class ThresholdPart(Part):
         slots = self._queries()
         left: Int64s = self._index.state(slots)["left"]
         return slots, left
+
+
+class TallyPart(Part):
+    """What pairs of query and key have seen: queries by rank among the kind's live ones.
+
+    Parameters
+    ----------
+    queries : function
+        Returns the slots of the live queries, in order of registration.
+    keys : function
+        Returns how many keys there are.
+    """
+
+    name = "tally"
+
+    def __init__(
+        self, index: ThresholdIndex, queries: Callable[[], Int32s], keys: Callable[[], int]
+    ) -> None:
+        self._index = index
+        self._queries = queries
+        self._keys = keys
+
+    def whole(self) -> Saved:
+        """Return all totals."""
+        return Saved(arrays=self._index.tally.saved(self._queries(), changed=False))
+
+    def changes(self) -> Saved | None:
+        """Return the totals that changed, or all where that is about as much."""
+        tally = self._index.tally
+        changed = tally.changed()
+        if not changed:
+            return None
+        if 2 * changed >= len(tally):
+            return self.whole()
+        return Saved(arrays=tally.saved(self._queries(), changed=True), whole=False)
+
+    def mark_committed(self) -> None:
+        """Take what is there as committed."""
+        self._index.tally.mark_saved()
+
+    def load(self, saved: Saved) -> None:
+        """Check and take over totals."""
+        slots, arrays = self._queries(), saved.arrays
+        contents = Contents(arrays, {"queries": slots.size, "keys": self._keys()})
+        contents.check(TALLIES)
+        contents.check_all_seen()
+        of_totals = slots[arrays["query"]]
+        _check_tallies(arrays, self._index.asked(of_totals))
+        if saved.whole:
+            self._index.tally.clear()
+        self._index.tally.load(of_totals, arrays)
+
+    def move_keys(self, saved: Saved, numbers: Array) -> None:
+        """Give keys other numbers in what `whole` gave."""
+        key = saved.arrays["key"]
+        saved.arrays["key"] = np.where(key == OF_ALL, key, numbers[key]).astype(key.dtype)
+
+    def may_be_missing(self) -> bool:
+        """Tell whether no total is tallied."""
+        return not self._index.asked(self._queries())["tallied"].any()
+
+
+def _check_tallies(arrays: Mapping[str, Array], asked: Mapping[str, Array]) -> None:
+    """Raise if totals can't be those of their queries."""
+    query, key, seen, fired = (arrays[name] for name in ("query", "key", "seen", "fired"))
+    check_unique("array 'query', with 'key',", (key.astype(np.int64) + 1) << KEY_SHIFT | query)
+    check_none(asked["tallied"] == 0, "query", query, "of a query without such a total")
+    check_none((key != OF_ALL) != (asked["by_key"] != 0), "key", key, "a key, or none, where not")
+    check_none(seen >= asked["total"], "seen", seen, "as much as the query waits for")
+    check_none((seen < 0) & (asked["subtracts"] == 0), "seen", seen, "less than 0")
+    over = fired != 0
+    check_none(over & (asked["repeats"] != 0), "fired", fired, "of a query that repeats")
+    check_none(over & (seen != 0), "seen", seen, "beyond a fire that is the last")

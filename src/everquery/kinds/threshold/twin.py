@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from everquery.kinds import twin
 from everquery.kinds.threshold.spec import Threshold
@@ -10,29 +12,49 @@ from everquery.queries.spec import Query
 from everquery.stream import Stream
 
 
+@dataclass
+class _Total:
+    """What was seen in a period."""
+
+    period: int
+    seen: int = 0
+    over: bool = False
+
+
 class Twin(twin.Twin):
     """The event at which the weight in the box reaches the total is told."""
 
     def __init__(self, stream: Stream) -> None:
         super().__init__(stream)
-        self._seen: dict[str, int] = {}
+        self._totals: dict[str, dict[Any, _Total]] = {}
 
     def begin(self, query: Query) -> None:
         """Begin from zero."""
         super().begin(query)
-        self._seen[query.id] = 0
+        self._totals[query.id] = {}
 
     def answer(self, query: Threshold, seen: twin.Seen) -> Iterator[twin.Happened]:
         """Yield a fire if the total is reached."""
         if not self.inside(query, seen.key, seen.values):
             return
-        self._seen[query.id] += 1 if query.count else seen.weight
-        weight = self._seen[query.id]
-        if weight >= query.total:
-            self._seen[query.id] = 0
-            further = ("total", weight), ("rounds", weight // query.total)
-            yield twin.Happened("fire", further, ends=not query.repeat)
+        weight = 1 if query.count else seen.weight
+        if weight == 0 or (weight < 0 and query.negative == "ignore"):
+            return
+        period = 0 if query.every is None else seen.time // query.every
+        key = seen.key if query.by_key else None
+        total = self._totals[query.id].setdefault(key, _Total(period))
+        if period > total.period:
+            total = self._totals[query.id][key] = _Total(period)
+        if period < total.period or total.over:
+            return
+        total.seen += weight
+        if total.seen >= query.total:
+            reached, total.seen, total.over = total.seen, 0, not query.repeat
+            further = ("total", reached), ("rounds", reached // query.total)
+            ends = not (query.repeat or query.by_key or query.every is not None)
+            yield twin.Happened("fire", further, ends=ends)
 
-    def progress(self, query: Threshold) -> int:
-        """Return how much weight a query has seen."""
-        return self._seen[query.id]
+    def progress(self, query: Threshold, key: object = None) -> int:
+        """Return how much weight a query has seen, of a key or in all."""
+        total = self._totals[query.id].get(key)
+        return 0 if total is None else total.seen

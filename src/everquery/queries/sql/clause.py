@@ -23,6 +23,8 @@ class Clause(ABC):
     """The other words of its part of a statement, for completion."""
     selects: ClassVar[str | None] = None
     """The word that follows ``SELECT``; None for ``*``."""
+    groups: ClassVar[bool] = False
+    """Whether ``GROUP BY`` may follow the condition of a ``SELECT *``; it says `by_key`."""
     scopes: ClassVar[tuple[str, ...]] = ()
     """The words that begin clauses between the condition and ``EMIT``."""
 

@@ -274,6 +274,6 @@ def _refuse_column(cursor: Cursor, stream: Stream, column: str, token: Token) ->
     columns = [*([stream.key] if stream.key else []), *stream.attributes]
     cursor.fail(
         f"stream {stream.name!r} has no attribute {column!r}{nearest(column, columns)}"
-        f" (it has {', '.join(columns)})",
+        f" (it has {', '.join(columns) or 'none'})",
         token,
     )

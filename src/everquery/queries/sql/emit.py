@@ -9,6 +9,7 @@ from everquery.queries.spec import Query
 from everquery.queries.sql.clause import Clause, read_box
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.errors import nearest
+from everquery.queries.sql.groups import read_group
 from everquery.queries.sql.options import options_of, print_options, read_options
 from everquery.stream import Stream
 
@@ -37,8 +38,11 @@ def read_scope(
     """Read from behind the stream's name to before ``EMIT``; return fields of the spec."""
     if clause is not None:
         return clause.read_scope(cursor, stream, selection)
-    expected = ["AND" if cursor.token.word == "WHERE" else "WHERE", "EMIT"]
+    expected = ["AND" if cursor.token.word == "WHERE" else "WHERE", "GROUP", "EMIT"]
     fields = read_box(cursor, stream)
+    if cursor.token.word == "GROUP":
+        fields["by_key"] = read_group(cursor, stream, fields["key"], "totals")
+        expected = ["EMIT"]
     if cursor.token.word != "EMIT":
         _refuse_scope(cursor, expected)
     return fields
@@ -49,17 +53,18 @@ def _refuse_scope(cursor: Cursor, expected: list[str]) -> NoReturn:
         if cursor.token.word in known.clause.scopes:
             cursor.fail(
                 f"{cursor.token} is not possible: only SELECT {known.clause.selects}(...) is over a"
-                " window or in groups"
+                " window"
             )
     cursor.fail_expected(expected)
 
 
 def read_emit(
-    cursor: Cursor, stream: Stream, selecting: Clause | None
+    cursor: Cursor, stream: Stream, selecting: Clause | None, *, grouped: bool = False
 ) -> tuple[type[Query], dict[str, Any]]:
     """Read from ``EMIT`` to the statement's end; return the spec and its fields.
 
-    `selecting` is the clause of what is selected, None for ``*``.
+    `selecting` is the clause of what is selected, None for ``*``; with `grouped`, there was a
+    ``GROUP BY``.
     """
     cursor.expect("EMIT")
     selects = None if selecting is None else selecting.selects
@@ -74,6 +79,10 @@ def read_emit(
             f"SELECT {_shown(selects)} takes EMIT {' or '.join(', '.join(words).rsplit(', ', 1))};"
             f" {cursor.token} needs SELECT {_shown(known.clause.selects)}"
         )
+    if grouped and selecting is None and not known.clause.groups:
+        able = (each.clause for each in KNOWN.values() if each.clause.groups)
+        words = ", ".join(word for clause in able for word in clause.words)
+        cursor.fail(f"EMIT {cursor.token} takes no GROUP BY; only EMIT {words} does")
     fields = known.clause.read(cursor, stream)
     if cursor.accept("WITH"):
         read_options(cursor, known.spec, fields)

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 from everquery.errors import InvalidQueryError
-from everquery.queries.fields import Field, FlagField, SpanField
+from everquery.queries.fields import ChoiceField, Field, FlagField, SpanField
 from everquery.queries.labels import Labels
 from everquery.queries.numbers import Number, NumberField
 from everquery.queries.spec import LABELS, LONGEST_ID, OWNER, THROTTLE, TTL, Query, bad_text
 from everquery.queries.sql.cursor import Cursor
+from everquery.queries.sql.errors import nearest
 from everquery.queries.sql.literals import print_number, print_span
 from everquery.queries.sql.quotes import print_name, print_string
 
@@ -74,6 +75,14 @@ def _write_labels(labels: Labels) -> str:
     return f"({', '.join(pairs)})"
 
 
+def _read_choice(cursor: Cursor, field: ChoiceField) -> str:
+    place = cursor.token
+    word = cursor.name(field.takes).lower()
+    if word not in field.choices:
+        cursor.fail(f"expected {field.takes}, found {place}{nearest(word, field.choices)}", place)
+    return word
+
+
 def _write_flag(value: bool) -> str:
     return str(value).upper()
 
@@ -88,6 +97,8 @@ def _option(field: Field) -> Option:
             return FLAG
         case SpanField():
             return SPAN
+        case ChoiceField():
+            return Option(partial(_read_choice, field=field), print_string)
         case NumberField():
             return Option(partial(read_number, number=field), print_number)
         case _:

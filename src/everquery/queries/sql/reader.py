@@ -145,7 +145,7 @@ class _Reader:
         cursor.expect("FROM")
         stream = self._stream()
         fields = read_scope(cursor, stream, clause, selection)
-        spec, further = read_emit(cursor, stream, clause)
+        spec, further = read_emit(cursor, stream, clause, grouped="by_key" in fields)
         try:
             return CreateQuery(stream.name, spec(query_id, **fields, **further))
         except InvalidQueryError as error:

@@ -116,7 +116,7 @@ class KeysPart(Part):
         kind = read_time_type(saved.strings.pop("time_type", None), stream)
         for name in TIMES:
             check_time(name, values, kind)
-        sizes = {"attributes": len(stream.attributes), "arrived": values["arrived"]}
+        sizes = {"attributes": len(stream.places), "arrived": values["arrived"]}
         contents = Contents(saved.arrays, sizes, dtype_of(kind))
         first = values["first"]
         if first != (0 if saved.whole else len(self._keys)) and keyed:

@@ -10,7 +10,16 @@ from everquery.core.arrays import Array, Bools, Bytes, Int64s
 from everquery.core.framing import DamagedError, NewerError
 from everquery.core.invariants import Column, Contents, check_none, of_type, refuse, short
 from everquery.core.parts import Part, Saved
-from everquery.index.flags import DIVERTED, LIVE, NEW, PAUSED, RESUMED, Flags, option_flags
+from everquery.index.flags import (
+    DIVERTED,
+    LIVE,
+    NEW,
+    PAUSED,
+    RESUMED,
+    SPANNED,
+    Flags,
+    option_flags,
+)
 from everquery.index.rows import NO_KEY, Rows, Shape
 from everquery.kinds import KINDS
 from everquery.shard.parts.query_checks import (
@@ -22,7 +31,14 @@ from everquery.shard.parts.query_checks import (
 )
 from everquery.shard.shard import Shard
 
-STATES = {"live": LIVE, "paused": PAUSED, "new": NEW, "resumed": RESUMED, "diverted": DIVERTED}
+STATES = {
+    "live": LIVE,
+    "paused": PAUSED,
+    "new": NEW,
+    "resumed": RESUMED,
+    "diverted": DIVERTED,
+    "spanned": SPANNED,
+}
 """What a query's flags say of it, apart from its options."""
 ROW_PARTS = ("slot", "key", "low", "high")
 

@@ -15,6 +15,7 @@ from everquery.kinds import KINDS
 from everquery.queries.block import TEXTS
 from everquery.queries.labels import Labels
 from everquery.queries.spec import LONGEST_ID, bad_text
+from everquery.queries.zones import bad_zone
 from everquery.stream import Stream
 
 
@@ -27,10 +28,18 @@ def check_ids(contents: Contents) -> None:
 
 
 def check_texts(contents: Contents) -> None:
-    """Raise if owners and labels can't be."""
+    """Raise if owners, labels and zones can't be."""
     texts = as_texts(check_names(contents, "texts", "texts"), "texts")
-    schema = {name: Column("int32", ("queries",), least=-1, below="texts") for name in TEXTS}
-    contents.check(schema)
+    contents.check(
+        {
+            name: Column("int32", ("queries",), least=-1, below="texts", needed=name != "zone")
+            for name in TEXTS  # zones came after the first snapshots
+        }
+    )
+    zones = np.unique(contents["zone"]) if contents.has("zone") else np.empty(0, np.int32)
+    for place in zones[zones >= 0].tolist():
+        if bad_zone(texts[place].as_py()):
+            refuse(f"a zone is {short(texts[place].as_py())}, which this machine does not know")
     for place in np.unique(contents["labels"]).tolist():
         if place >= 0:
             _check_labels(texts[place].as_py())
@@ -79,10 +88,11 @@ def check_shape(shape: object, stream: Stream) -> tuple[str, tuple[int, ...], bo
     if not isinstance(keyed, bool) or (keyed and stream.key is None):
         refuse(f"queries of a shape have keys or not: {short(keyed)}")
     places = attributes if isinstance(attributes, list) else []
-    known = len(stream.attributes)
+    known = len(stream.places)
     rising = all(is_whole(a) and 0 <= a < known for a in places) and all(
         a < b for a, b in pairwise(places)
     )
-    if not places or not rising or (len(places) > 1 and not KINDS[kind].spec.boxed):
+    boxed = KINDS[kind].spec.boxed
+    if not places or not rising or (not boxed and (len(places) > 1 or not stream.attributes)):
         refuse(f"queries of kind {kind!r} restrict {short(attributes)}, which can't be")
     return kind, tuple(places), keyed

@@ -23,6 +23,7 @@ from everquery.core.invariants import (
 )
 from everquery.core.parts import Part, Saved
 from everquery.core.spans import LONGEST_SPAN
+from everquery.index.flags import SPANNED
 from everquery.kinds import Kind
 from everquery.queries.spans import (
     FRACTION,
@@ -85,7 +86,7 @@ class RulesPart(Part):
 
     def whole(self) -> Saved:
         """Return the spans and ends of all queries."""
-        saved = Saved({"units": UNITS, "active": self._contents.hygiene.active})
+        saved = Saved({"units": UNITS, "active": self._contents.hygiene.rules.spanned > 0})
         if saved.values["active"]:
             self._contents.hygiene.rules.save(saved.arrays, self._contents.catalog.kept())
         return saved
@@ -111,12 +112,17 @@ class RulesPart(Part):
         contents.check(RULES)
         number = self._contents.catalog.kind[kept]
         kinds = self._contents.kinds.values()
+        names = dict.fromkeys([*SPANS, *(name for kind in kinds for name in kind.spec.spans)])
         spans = {
             name: _check_span(
                 contents, name, np.array([name in kind.spec.spans for kind in kinds])[number]
             )
-            for name in SPANS
+            for name in names
         }
+        own = [span.given() for name, span in spans.items() if span and name not in SPANS]
+        noted = self._contents.catalog.flags[kept] & SPANNED != 0
+        if (np.any(own, axis=0) != noted).any() if own else noted.any():
+            refuse("a query has a span of its kind, and does not say so, or the other way round")
         unbased = contents["unbased"]
         if unbased.size:
             lives = spans["ttl"]
@@ -196,7 +202,7 @@ class WaitingPart(Part):
         return {
             "queries": kept.size,
             "keys": len(self._contents.keys),
-            "attributes": len(self._contents.stream.attributes),
+            "attributes": len(self._contents.stream.places),
             "figures": len(self._figures()),
         }
 

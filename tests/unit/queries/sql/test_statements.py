@@ -236,7 +236,6 @@ def test_refused_conditions(condition, reason, place):
         ("CREATE STREAM s (x DOUBEL)", 1, 20, "did you mean DOUBLE?"),
         ("CREATE STREAM s (x INT, x INT)", 1, 25, "named twice"),
         ("CREATE STREAM s (a INT KEY, b INT KEY)", 1, 35, "KEY is 'a' already"),
-        ("CREATE STREAM s (a INT KEY)", 1, 15, "no attributes"),
         ("CREATE STREAM s (x INT) WITH (grace = 5)", 1, 15, "needs a time column"),
         ("CREATE STREAM s (x INT) WITH (grase = 5)", 1, 31, "did you mean GRACE?"),
         ("CREATE STREAM s (x INT) WITH (grace = INTERVAL 'x' DAY)", 1, 48, "no number of DAY"),
