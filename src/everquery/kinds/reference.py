@@ -118,6 +118,8 @@ def _default(spec: type[Query], field: Field) -> str:
     default = spec.__dataclass_fields__[field.name].default
     if isinstance(default, tuple):
         return ",".join(map(str, default))
+    if isinstance(default, str):
+        return default
     return "false" if default is False else "none"
 
 

@@ -139,7 +139,7 @@ P99 = "QUANTILE(price, 0.99, 0.005)"
         (f"{P99} FROM trades EMIT CHANGES WITH (by_key = TRUE)", "of quantile queries", "by_key"),
         ("* FROM trades EMIT CHANGES", "CHANGES needs SELECT QUANTILE(...)", "CHANGES"),
         ("* FROM trades EMIT CHANGED", "expected MATCHES, ENTER, LEAVE, ONCE or EACH", "CHANGED"),
-        ("* FROM trades GROUP BY symbol EMIT MATCHES", "GROUP is not possible", "GROUP"),
+        ("* FROM trades GROUP BY symbol EMIT MATCHES", "takes no GROUP BY", "MATCHES"),
         ("* FROM trades OVER LAST 5 ROWS EMIT MATCHES", "OVER is not possible", "OVER"),
         ("* FROM trades WHERE price < 5 OVER LAST 5 ROWS EMIT MATCHES", "only SELECT QUAN", "OVER"),
         ("QUANTILE(celsius, 1, 0.1) FROM readings GROUP BY x EMIT CHANGES", "no key", "GROUP"),
