@@ -26,6 +26,12 @@ def listed(given: Any, one: type) -> list[Any]:  # noqa: ANN401 - it is here to 
     return list(given) if several else [given]
 
 
+def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
+    """Raise if an argument is none of the words that it takes."""
+    if given not in known:
+        raise InvalidQueryError(f"{name} is {given!r}; it takes {' or '.join(map(repr, known))}")
+
+
 def ids_of(query_id: str | Iterable[str]) -> pa.Array:
     """Return query ids, given as one, as several or as an Arrow column, as an Arrow array."""
     ids = [query_id] if isinstance(query_id, str) else query_id

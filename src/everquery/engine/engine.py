@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from functools import partial
 from types import TracebackType
@@ -10,10 +10,12 @@ from typing import Any, Literal, cast
 
 import pyarrow as pa
 
+from everquery.core.arrays import Bools
 from everquery.core.memory import release_freed_memory
 from everquery.core.names import repeated
 from everquery.engine.administration import Administration
 from everquery.engine.arguments import (
+    check_choice,
     check_label_columns,
     ids_of,
     keys_of,
@@ -23,16 +25,23 @@ from everquery.engine.arguments import (
 from everquery.engine.batch_like import ArrowStream, BatchLike, as_batch, as_table
 from everquery.engine.merging import Merging
 from everquery.engine.quotas import rows_beyond
+from everquery.engine.replacing import (
+    OTHER_KIND,
+    Replacement,
+    cannot_replace,
+    replace_blocks,
+    replace_queries,
+)
 from everquery.engine.results import Registered
 from everquery.engine.statements import execute
 from everquery.errors import InvalidQueryError, InvalidStreamError
 from everquery.kinds.reference import described
 from everquery.queries import Query
-from everquery.queries.changes import Deregister, Pause, Register, RegisterBlocks, Resume
+from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.queries.known import known_specs, spec_of
 from everquery.queries.spec import Key
 from everquery.queries.sql import read_sql
-from everquery.queries.table import check_table
+from everquery.queries.table import TAKEN, CheckedTable, check_table
 from everquery.registry import Registry
 from everquery.registry.away import AwayRegistry
 from everquery.shard import Shard
@@ -139,13 +148,39 @@ class Engine(Administration):
 
     # -- queries ------------------------------------------------------------------------------
 
-    def register(self, query: Query | Iterable[Query]) -> None:
-        """Register a query, or several: all of them or, on an error, none."""
+    def register(self, query: Query | Iterable[Query], *, replace: bool = False) -> None:
+        """Register a query, or several: all of them or, on an error, none.
+
+        Parameters
+        ----------
+        query : Query, or several
+        replace : bool
+            Let each take the place of the live query with its id, if there is one of its kind; see
+            docs/howto.md, "Change rules in a running job". What says the same as before goes on
+            undisturbed, with the new owner and labels.
+
+        Examples
+        --------
+        >>> import everquery as eq, pyarrow as pa
+        >>> engine = eq.Engine(eq.Stream("trades", key="symbol", attributes=["price"]))
+        >>> engine.register(eq.Border("band", {"price": (40, 50)}))
+        >>> notices = engine.process(pa.table({"symbol": ["IBM", "HP"], "price": [41.0, 45.0]}))
+        >>> engine.register(eq.Border("band", {"price": (42, 52)}), replace=True)
+        >>> nothing = pa.table({"symbol": pa.array([], "string"), "price": pa.array([], "double")})
+        >>> engine.process(nothing).select(["query_id", "event", "key", "reason"]).to_pylist()
+        [{'query_id': 'band', 'event': 'leave', 'key': 'IBM', 'reason': 'replaced'}]
+        """
         queries = listed(query, Query)
         for each in queries:
             if not isinstance(each, Query) or type(each) is Query:
                 kinds = ", ".join(spec.__name__ for spec in known_specs())
                 raise InvalidQueryError(f"{each!r} is no standing query; give one of {kinds}")
+        if replace:
+            with self._lock:
+                self._log.transact(
+                    lambda shard: replace_queries(shard, queries).changes, together=True
+                )
+            return
         parts = tuple(part for each in queries for part in each.parts())
         with self._lock:
             self._log.apply(Register(parts))
@@ -157,6 +192,9 @@ class Engine(Administration):
         *,
         kind: str,
         on_error: Literal["raise", "skip"] = "raise",
+        on_conflict: Literal["raise", "replace"] = "raise",
+        unwanted: Iterable[str] = (),
+        dry_run: bool = False,
     ) -> Registered:
         """Register a table of queries of one kind.
 
@@ -173,6 +211,13 @@ class Engine(Administration):
             {kinds}
         on_error : {"raise", "skip"}
             What bad rows do: refuse the table, or stay out of it.
+        on_conflict : {"raise", "replace"}
+            What a row does whose id is that of a live query: it is bad, or it replaces that query
+            as ``register(..., replace=True)`` does.
+        unwanted : ids of queries, optional
+            They end with the same change, if they are live. Only where rows replace others.
+        dry_run : bool
+            Change nothing: only return what would be. Only where rows replace others.
 
         Raises
         ------
@@ -182,34 +227,57 @@ class Engine(Administration):
             If an owner has no room for its rows; when they may be skipped, they are bad rows.
         """
         spec = spec_of(kind)
-        if on_error not in ("raise", "skip"):
-            raise InvalidQueryError(f"on_error is {on_error!r}; it takes 'raise' or 'skip'")
+        check_choice("on_error", on_error, ("raise", "skip"))
+        check_choice("on_conflict", on_conflict, ("raise", "replace"))
+        replacing = on_conflict == "replace"
+        ids = ids_of(unwanted)
+        if (len(ids) or dry_run) and not replacing:
+            raise InvalidQueryError("unwanted and dry_run are for on_conflict='replace' only")
         with self._lock:
             self.refresh()
-            beyond_quota = None
-            if on_error == "skip":
-                beyond_quota = partial(
-                    rows_beyond, quotas=self.quotas(), live_of=self._shard.queries.live_of
-                )
             checked = check_table(
                 as_table(table),
                 spec,
                 self.stream,
-                already_live=self._shard.queries.live,
+                already_live=partial(cannot_replace, self._shard, kind)
+                if replacing
+                else self._shard.queries.live,
+                taken=OTHER_KIND if replacing else TAKEN,
                 repeated=repeated,
-                beyond_quota=beyond_quota,
+                beyond_quota=None if on_error == "raise" or replacing else self._beyond_quota(),
                 time_type=self._shard.time_type,
             )
             if on_error == "raise":
                 checked.raise_errors()
-            self._log.apply(RegisterBlocks(checked.blocks))
+            if replacing:
+                done = self._replace(checked, ids, dry_run=dry_run)
+            else:
+                self._log.apply(RegisterBlocks(checked.blocks))
+                done = Registered(sum(map(len, checked.blocks)), checked.errors)
             if not self._lazy:
                 self._shard.queries.settle()  # here, not in front of the next batch
-            registered, errors = sum(map(len, checked.blocks)), checked.errors
         del checked
-        if registered >= BULK:
+        if done.registered >= BULK:
             release_freed_memory()
-        return Registered(registered, errors)
+        return done
+
+    def _beyond_quota(self) -> Callable[..., dict[str, Bools]]:
+        return partial(rows_beyond, quotas=self.quotas(), live_of=self._shard.queries.live_of)
+
+    def _replace(self, checked: CheckedTable, unwanted: pa.Array, *, dry_run: bool) -> Registered:
+        planned: list[Replacement] = []
+
+        def plan(shard: Shard) -> tuple[Change, ...]:
+            planned[:] = [replace_blocks(shard, checked.blocks, unwanted)]
+            return planned[0].changes
+
+        if dry_run:
+            plan(self._shard)
+        else:
+            self._log.transact(plan, together=False)
+        found = planned[0]
+        total = found.added + found.changed + found.unchanged
+        return Registered(total, checked.errors, found.changed, found.unchanged, found.dropped)
 
     def deregister(self, query_id: str | Iterable[str]) -> None:
         """End a query, or several; an unknown id raises, and then none is ended.

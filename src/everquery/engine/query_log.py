@@ -12,7 +12,7 @@ import pyarrow as pa
 from everquery.engine.composites import reach_parts
 from everquery.engine.quarantined import SCHEMA as QUARANTINED
 from everquery.engine.quarantined import given_back, list_quarantined
-from everquery.engine.quotas import check_room, owners_of
+from everquery.engine.quotas import check_room, growth, owners_of
 from everquery.engine.rebasing import rebase
 from everquery.errors import (
     InvalidQueryError,
@@ -152,10 +152,59 @@ class QueryLog:
             self.position = end
             return
 
+    def transact(self, plan: Callable[[Shard], Sequence[Change]], *, together: bool) -> None:
+        """Make several changes here and in the registry: all of them or, on an error, none.
+
+        Parameters
+        ----------
+        plan : function of the shard
+            Returns the changes to be made on it as it is, or raises; called again if others have
+            changed it since.
+        together : bool
+            No reader of the registry takes some of them before the others.
+        """
+        if self.registry is None:
+            changes = plan(self._shard)
+            self._check_growth(changes)
+            for change in changes:
+                self._shard.apply(change)
+            return
+        self.check_writable()
+        self.report_ended()
+        while True:
+            try:
+                changes = plan(self._shard)
+                self._check_growth(changes)
+            except (InvalidQueryError, UnknownQueryError):
+                if not self.refresh():  # so it is not because we are behind
+                    raise
+                continue
+            if not changes and not self.refresh():
+                return  # there is nothing to do, and nobody else has done anything
+            if not changes:
+                continue
+            try:
+                end = self.registry.append(
+                    self._stream, *changes, head=self.position, together=together
+                )
+            except RegistryBehindError:
+                self._catch_up()
+                continue
+            for change in changes:
+                self._shard.apply(change)
+            self.position = end
+            return
+
     def _check_room(self, change: Change) -> None:
         """Raise if a change would give an owner more queries than its quota."""
         wanted = owners_of(change)
         if wanted:  # quotas may be in a database
+            check_room(wanted, self.quotas(), self._shard.queries.live_of)
+
+    def _check_growth(self, changes: Sequence[Change]) -> None:
+        """Raise if changes would give an owner more queries than its quota."""
+        wanted = growth(changes, self._shard.queries.owners)
+        if any(more > 0 for more in wanted.values()):
             check_room(wanted, self.quotas(), self._shard.queries.live_of)
 
     def quotas(self) -> dict[str | None, int]:

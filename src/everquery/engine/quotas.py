@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Bools
 from everquery.errors import InvalidQueryError, QuotaError
-from everquery.queries.changes import Change, Register, RegisterBlocks
+from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
 from everquery.queries.spec import LONGEST_ID, bad_text
 
 Quotas = Mapping[str | None, int]  # by owner; None is the default for all others
 LiveOf = Callable[[str], int]
+Counts = Counter[str]
 
 _NO_LIMIT = np.iinfo(np.int64).max
 
@@ -30,26 +31,72 @@ def check_quota(owner: str | None, limit: int | None) -> None:
         raise InvalidQueryError(f"a quota is 0 or more; got {limit!r}")
 
 
-def owners_of(change: Change) -> Counter[str]:
+def owners_of(change: Change) -> Counts:
     """Return how many queries a change begins for each owner."""
-    owners: Counter[str] = Counter()
+    owners: Counts = Counter()
     match change:
         case Register():
             owners.update(query.owner for query in change.queries if query.owner is not None)
         case RegisterBlocks():
             for block in change.blocks:
                 if block.owner is not None:
-                    for pair in block.owner.drop_null().value_counts().to_pylist():
-                        owners[pair["values"]] += pair["counts"]
+                    owners.update(_counted(block.owner))
     return owners
 
 
-def check_room(wanted: Mapping[str, int], quotas: Quotas, live_of: LiveOf) -> None:
+def growth(changes: Iterable[Change], owners: Callable[[pa.Array], pa.Array]) -> Counts:
+    """Return how many live queries more each owner has after some changes, in their order.
+
+    Parameters
+    ----------
+    owners : function of ids
+        Returns whose live queries these are; null for those without, and for others.
+    """
+    more: Counts = Counter()
+    here: dict[str, str | None] = {}  # owners of single queries that begin or end on the way
+    for change in changes:
+        ended = _ended_by(change)
+        if len(ended):
+            known = owners(ended)
+            if here:
+                names = zip(ended.to_pylist(), known.to_pylist(), strict=True)
+                known = pa.array([here.get(name, owner) for name, owner in names], pa.string())
+            more.subtract(_counted(known))
+            if not isinstance(change, RegisterBlocks):
+                here |= dict.fromkeys(ended.to_pylist())
+        more.update(owners_of(change))
+        if isinstance(change, Register):
+            here |= {query.id: query.owner for query in change.queries}
+    return more
+
+
+def _counted(owners: pa.Array) -> dict[str, int]:
+    pairs = owners.drop_null().value_counts().to_pylist()
+    return {pair["values"]: pair["counts"] for pair in pairs}
+
+
+def _ended_by(change: Change) -> pa.Array:
+    """Return the ids of queries that a change ends, if only for others with their ids."""
+    none = pa.array([], pa.string())
+    match change:
+        case Deregister():
+            return change.ids
+        case Register(mode="register") | RegisterBlocks(mode="register"):
+            return none
+        case Register():
+            return pa.array([query.id for query in change.queries], pa.string())
+        case RegisterBlocks():
+            return pa.concat_arrays([none, *(block.ids for block in change.blocks)])
+        case _:
+            return none
+
+
+def check_room(wanted: Counts, quotas: Quotas, live_of: LiveOf) -> None:
     """Raise if an owner has no room for the queries that it wants."""
     for owner, more in wanted.items():
         limit = quotas.get(owner, quotas.get(None))
         live = live_of(owner)
-        if limit is not None and live + more > limit:
+        if limit is not None and more > 0 and live + more > limit:
             raise QuotaError(owner, limit, live, more)
 
 

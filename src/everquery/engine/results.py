@@ -18,13 +18,26 @@ class Registered:
     Attributes
     ----------
     registered : int
-        How many rows became live queries.
+        How many rows are live queries now.
     errors : pyarrow.Table
         ``row``, ``id`` and ``reason`` of each row that was skipped.
+    changed, unchanged : int
+        How many of them replaced a query that said something else, or had another owner or other
+        labels; and how many were live already, just like this.
+    dropped : int
+        How many queries ended with them.
     """
 
     registered: int
     errors: pa.Table
+    changed: int = 0
+    unchanged: int = 0
+    dropped: int = 0
+
+    @property
+    def added(self) -> int:
+        """How many of them are new."""
+        return self.registered - self.changed - self.unchanged
 
 
 @dataclass(frozen=True, slots=True)

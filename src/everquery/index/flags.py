@@ -18,6 +18,7 @@ NEW = 4  # the keys inside are still to be reported
 RESUMED = 8  # with NEW: because the query was resumed, not registered
 DIVERTED = 16  # what it tells goes through the rules of alerts
 SPANNED = 32  # it has a span of its kind's own, which is no rule
+REPLACED = 64  # with NEW: because the query has taken the place of another one with its id
 
 # The high byte is the kind's: one bit for each option of its spec, in their order.
 OPTION_SHIFT = 8

@@ -13,6 +13,7 @@ from everquery.core.arrays import Array, Bools, Floats, Int32s
 from everquery.core.parts import Part
 from everquery.index.flags import Flags
 from everquery.index.layers import Layers
+from everquery.index.predecessors import Predecessors
 from everquery.index.rows import Findings, Matches, NoticeColumn, Outcome, Rows, Step
 from everquery.stream import Stream
 
@@ -56,6 +57,9 @@ class KindIndex(ABC):
     """Whether `drop` does something, and wants all that were registered before to be here."""
 
     layers: Layers[Any]
+
+    predecessors: Predecessors | None = None
+    """Of kinds that tell what a replacement changed: the boxes that queries have replaced."""
 
     def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
         """Add queries; with `announce`, keys inside them are told of before the next batch."""
@@ -114,6 +118,8 @@ class KindIndex(ABC):
     def renumber(self, slots: Int32s) -> None:
         """Give all queries other slots, given by the present ones."""
         self.layers.renumber(slots)
+        if self.predecessors is not None:
+            self.predecessors.renumber(slots)
 
     @abstractmethod
     def process(self, step: Step) -> list[Matches | Findings]:

@@ -183,11 +183,14 @@ class Outcome:
         Those of the notice.
     skipped_by : str, optional
         The option with which a query does not tell it.
+    at_once : bool
+        Whether it is told at once, whatever rules of time the query has.
     """
 
     event: str
     reason: str | None = None
     skipped_by: str | None = field(default=None, repr=False)  # what is printed is part of ids
+    at_once: bool = field(default=False, repr=False)
 
 
 class Said(Protocol):

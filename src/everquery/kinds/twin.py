@@ -96,6 +96,25 @@ class Twin:
         """Return the event that a new or resumed query tells of a key in sight, or None."""
         return None
 
+    def differ(
+        self,
+        query: Any,  # noqa: ANN401 - the kind's own spec
+        old: Any,  # noqa: ANN401 - as above
+        key: object,
+        values: Values,
+        *,
+        undecided: bool,
+    ) -> str | None:
+        """Return the event that a query tells of a key in sight when it replaces another, or None.
+
+        Parameters
+        ----------
+        old : the query that it replaces
+        undecided : bool
+            The last thing that happened between that and the key was still waiting to count.
+        """
+        return self.announce(query, key, values)
+
     def expire(self, query: Any, key: object, values: Values) -> str | None:  # noqa: ANN401 - as above
         """Return the event that a query tells of a key that is gone, last seen there, or None."""
         return None

@@ -26,6 +26,7 @@ Bools = npt.NDArray[np.bool_]
 Finder = Callable[[pa.Array], Bools]
 
 CLOSED = ("left", "right", "both", "neither")
+TAKEN = "a query with this id is live already; deregister it first"
 SHOWN = 5  # bad rows in an error's text; the rest is in its table
 
 
@@ -90,6 +91,7 @@ def check_table(
     *,
     already_live: Finder,
     repeated: Finder,
+    taken: str = TAKEN,
     beyond_quota: Callable[[pa.Array | None, Bools], dict[str, Bools]] | None = None,
     time_type: pa.DataType | None = None,
 ) -> CheckedTable:
@@ -107,6 +109,8 @@ def check_table(
         stream has one attribute only.
     already_live, repeated : functions of the ids
         Which are live queries, and which occur in an earlier row.
+    taken : str
+        What is wrong with rows whose ids are those of live queries.
     beyond_quota : function of the owners and of which rows are good so far, optional
         Which of them an owner's quota has no room for, by reason.
     time_type : Arrow type, optional
@@ -120,7 +124,8 @@ def check_table(
     columns = read_columns(table, spec, stream)
     ids = columns["id"]
     problems = _Problems(len(ids))
-    _check_ids(ids, problems, already_live, repeated)
+    _check_ids(ids, problems, repeated)
+    problems.note(already_live(ids), taken)
     boxes = _ranges if spec.boxed else _whole_attributes
     low, high, bounded = boxes(columns, stream, problems)
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
@@ -145,14 +150,13 @@ def check_table(
     return CheckedTable(blocks, len(ids), errors)
 
 
-def _check_ids(ids: pa.Array, problems: _Problems, already_live: Finder, repeated: Finder) -> None:
+def _check_ids(ids: pa.Array, problems: _Problems, repeated: Finder) -> None:
     if ids.null_count:
         problems.note(np.asarray(ids.is_null()), "id is null")
     size = np.asarray(pc.fill_null(pc.binary_length(ids), 1))
     problems.note(size == 0, "id is empty")
     problems.note(size > LONGEST_ID, f"id is longer than {LONGEST_ID:,} bytes; use a shorter name")
     problems.note(repeated(ids), "id occurs in an earlier row of the table")
-    problems.note(already_live(ids), "a query with this id is live already; deregister it first")
 
 
 def _ranges(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 
 from sqlalchemy import Connection, text
@@ -12,7 +12,7 @@ from everquery.core.ahead import ahead
 from everquery.errors import RegistryBehindError
 from everquery.queries.changes import Change, RegisterBlocks
 from everquery.registry import sqlite, streams
-from everquery.registry.codec import encode_change
+from everquery.registry.codec import TOGETHER, EncodedRow, encode_change
 from everquery.registry.connections import UNWRITTEN, Connections
 from everquery.registry.digests import HashedRow, digest_at, hashed
 from everquery.registry.rows import whole_number
@@ -63,11 +63,11 @@ class Appender:
         with self._connections.reading() as connection:
             return _known(stored_head(connection, name), name)
 
-    def append(self, stream: Stream, *changes: Change, head: int) -> int:
+    def append(self, stream: Stream, *changes: Change, head: int, together: bool = False) -> int:
         """Write changes; return the position behind them."""
         with ExitStack() as stack:
             encoded = (row for change in changes for row in encode_change(change, stream))
-            rows: Iterator[HashedRow] = hashed(encoded)
+            rows: Iterator[HashedRow] = hashed(joined_up(encoded) if together else encoded)
             if any(isinstance(change, RegisterBlocks) for change in changes):
                 # Columns are packed while the database writes those before.
                 rows = stack.enter_context(closing(ahead(rows)))
@@ -87,6 +87,18 @@ class Appender:
             connection.exec_driver_sql(self._insert, values)
             at += count
         return at
+
+
+def joined_up(rows: Iterable[EncodedRow]) -> Iterator[EncodedRow]:
+    """Yield rows of which each but the last says that it is taken together with the next."""
+    before: EncodedRow | None = None
+    for row in rows:
+        if before is not None:
+            operation, count, payload = before
+            yield f"{operation}{TOGETHER}", count, payload
+        before = row
+    if before is not None:
+        yield before
 
 
 def stored_head(connection: Connection, name: str) -> object:

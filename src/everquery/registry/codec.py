@@ -17,7 +17,16 @@ import pyarrow as pa
 from everquery.errors import EverqueryError, RegistryError
 from everquery.queries import Interval, Query
 from everquery.queries.block import QueryBlock, check_fit
-from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
+from everquery.queries.changes import (
+    MODES,
+    Change,
+    Deregister,
+    Mode,
+    Pause,
+    Register,
+    RegisterBlocks,
+    Resume,
+)
 from everquery.queries.known import KNOWN
 from everquery.queries.spec import LONGEST_ID, bad_text
 from everquery.registry.block_codec import pack_blocks, unpack_blocks
@@ -25,7 +34,10 @@ from everquery.stream import Stream
 
 CHUNK = 131_072  # queries in a row of the log
 LOST = "lost"  # a row that a repair put in the place of a damaged one
+TOGETHER = " +"  # ends an operation whose row is applied together with the next one, or not at all
 
+_SPECS: dict[str, Mode] = {mode: mode for mode in MODES}
+_BLOCKS: dict[str, Mode] = {f"{mode} blocks": mode for mode in MODES}
 _APART = ("id", "box")  # fields that are written in their own way
 
 _BY_IDS: dict[str, type[Deregister | Pause | Resume]] = {
@@ -59,11 +71,11 @@ def encode_change(
         case Register():
             for some in _runs(change.queries, queries):
                 rows = [_spec_as_json(query) for query in some]
-                yield "register", len(rows), json.dumps(rows).encode()
+                yield change.mode, len(rows), json.dumps(rows).encode()
         case RegisterBlocks():
             for blocks in _chunks(change.blocks, queries or CHUNK):
                 size = sum(len(block) for block in blocks)
-                yield "register blocks", size, pack_blocks(blocks, stream)
+                yield f"{change.mode} blocks", size, pack_blocks(blocks, stream)
         case Deregister() | Pause() | Resume():
             operation = next(name for name, kind in _BY_IDS.items() if isinstance(change, kind))
             for ids in _runs(change.ids.to_pylist(), queries):
@@ -78,10 +90,12 @@ def decode_change(operation: str, payload: bytes, stream: Stream) -> Change:
     RegistryError
         If the row holds none that could have been made on this stream.
     """
-    if operation == "register":
-        return Register(tuple(_read_specs(_read_json(payload), stream)))
-    if operation == "register blocks":
-        return RegisterBlocks(unpack_blocks(payload, stream))
+    operation = operation.removesuffix(TOGETHER)
+    if operation in _SPECS:
+        queries = tuple(_read_specs(_read_json(payload), stream))
+        return Register(queries, _SPECS[operation])
+    if operation in _BLOCKS:
+        return RegisterBlocks(unpack_blocks(payload, stream), _BLOCKS[operation])
     if operation in _BY_IDS:
         ids = _read_json(payload)
         for query_id in ids:
@@ -92,6 +106,16 @@ def decode_change(operation: str, payload: bytes, stream: Stream) -> Change:
     raise UnknownOperationError(
         f"the registry holds a change {operation!r} that this everquery does not know; upgrade it"
     )
+
+
+def holds_blocks(operation: str) -> bool:
+    """Tell whether an operation's payload is columns, not JSON."""
+    return operation.removesuffix(TOGETHER) in _BLOCKS
+
+
+def holds_specs(operation: str) -> bool:
+    """Tell whether an operation's payload is queries as JSON."""
+    return operation.removesuffix(TOGETHER) in _SPECS
 
 
 def names_in(change: Change) -> int:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, TextClause, text
 from everquery.errors import RegistryDamagedError, RegistryError
 from everquery.registry.definitions import stored_stream
 from everquery.registry.digests import digest_of
-from everquery.registry.rows import END, as_bytes, change_of, is_whole, stored_row
+from everquery.registry.rows import END, as_bytes, is_whole, logged_change, stored_row
 from everquery.registry.salvage import readable_ids
 from everquery.stream import Stream
 
@@ -159,7 +159,7 @@ class _Scanner:
                 raise RegistryError("the row before it goes further than to here")
             if scan.whole and row.position > sum(scan.whole[-1]) + MOST_IN_A_ROW:
                 raise RegistryError("it is far behind the row before it")
-            change_of(row, self._stream)
+            logged_change(row, self._stream)
         except RegistryError as error:
             reason = getattr(error, "reason", str(error))
             scan.note(first, operation, reason, readable_ids(operation, payload))
@@ -194,7 +194,7 @@ class _Scanner:
                 if operation == END:
                     ended = True
                 else:
-                    change_of(row, self._stream)
+                    logged_change(row, self._stream)
             except RegistryError as error:
                 reason = getattr(error, "reason", str(error))
                 ids = readable_ids(operation, payload)

@@ -30,7 +30,7 @@ from everquery.errors import (
 from everquery.registry.claims import Claim
 from everquery.registry.log import Registry
 from everquery.registry.readers import SEEN_SECONDS, LogReader
-from everquery.registry.rows import LogRow, change_of
+from everquery.registry.rows import LogRow, logged_change
 from everquery.stream import Stream
 
 ANSWER_SECONDS = 1.0
@@ -296,7 +296,7 @@ class Follower:
         """Return rows of the log if shards can read them: who sends others stops a whole job."""
         stream = self._opened().stream(self._stream)
         for row in rows:
-            change_of(row, stream)
+            logged_change(row, stream)
         return rows
 
     def _read(self, start: Place, end: Place) -> list[LogRow]:

@@ -148,15 +148,20 @@ class Registry:
         """Return the position behind the last change of a stream."""
         return self._appender.head(name)
 
-    def append(self, stream: Stream, *changes: Change, head: int) -> int:
+    def append(self, stream: Stream, *changes: Change, head: int, together: bool = False) -> int:
         """Write changes in one transaction; return the position behind them.
+
+        Parameters
+        ----------
+        together : bool
+            No reader takes some of them before the others, however few it takes at a time.
 
         Raises
         ------
         RegistryBehindError
             If other changes have come since position `head`; nothing is written then.
         """
-        return self._appender.append(stream, *changes, head=head)
+        return self._appender.append(stream, *changes, head=head, together=together)
 
     def read(self, stream: Stream, start: int) -> Generator[Entry | Base]:
         """Yield the changes from a position on; it must be one at which a change begins.

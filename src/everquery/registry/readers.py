@@ -16,6 +16,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, text
 
 from everquery.errors import RegistryLostError, UnknownStreamError
+from everquery.registry.codec import TOGETHER
 from everquery.registry.rows import LogRow, base_rows, expect_end, log_rows, whole_number
 
 FORGET_SECONDS = 7 * 24 * 3_600
@@ -34,6 +35,12 @@ _NEXT = text(
 _NTH = text(
     "SELECT first FROM everquery_changes WHERE stream = :stream AND first > :start"
     " ORDER BY first LIMIT 1 OFFSET :entries"
+)
+# The rows of some changes are taken together; the operation of each but the last says so.
+_WHOLE_END = text(
+    "SELECT min(first + count) FROM everquery_changes WHERE stream = :stream"
+    " AND first >= (SELECT max(first) FROM everquery_changes"
+    " WHERE stream = :stream AND first < :end) AND operation NOT LIKE :together"
 )
 _ROWS = text(
     "SELECT first, count, operation, payload, digest FROM everquery_changes"
@@ -116,12 +123,17 @@ class LogReader:
             if end - start > entries:
                 nth = connection.execute(_NTH, {**at, "entries": entries - 1}).scalar()
                 end = head if nth is None else min(int(nth), head)
-            if end - start <= queries:
-                return end
-            within = connection.execute(_LAST_WITHIN, {**at, "furthest": start + queries}).scalar()
-            if within is None:  # the next entry alone names more
-                within = connection.execute(_NEXT, at).scalar()
-            return head if within is None else min(int(within), end)
+            if end - start > queries:
+                limit = {**at, "furthest": start + queries}
+                within = connection.execute(_LAST_WITHIN, limit).scalar()
+                if within is None:  # the next entry alone names more
+                    within = connection.execute(_NEXT, at).scalar()
+                end = head if within is None else min(int(within), end)
+            if end == head:
+                return head
+            whole = {"stream": self._stream, "end": end, "together": f"%{TOGETHER}"}
+            found = connection.execute(_WHOLE_END, whole).scalar()
+            return head if found is None else min(int(found), head)
 
     def rows(self, start: int, end: int, *, base: int | None = None) -> list[LogRow]:
         """Return the log from one position to another.

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from everquery.queries.changes import Change
 from everquery.registry import readers
-from everquery.registry.rows import base_rows, change_of, expect_end, log_rows
+from everquery.registry.rows import base_rows, expect_end, log_rows, logged_change
 from everquery.stream import Stream
 
 _BASE = text(
@@ -72,7 +72,7 @@ def _read_log(connection: Connection, stream: Stream, start: int, head: int) -> 
     # Closed even if a row is bad: SQLite would read on from the log as it was then.
     with closing(connection.execute(_READ, at)) as found:
         for row in log_rows(stream.name, found, start):
-            yield Entry(row.position, row.count, change_of(row, stream))
+            yield Entry(row.position, row.count, logged_change(row, stream))
             end = row.position + row.count
     expect_end(stream.name, end, head)
 
@@ -81,4 +81,4 @@ def _read_base(connection: Connection, stream: Stream, base: int) -> Base:
     """Return the compacted changes that lead to the position `base`."""
     with closing(connection.execute(_BASE, {"name": stream.name})) as found:
         rows = base_rows(stream.name, base, found)
-        return Base(base, tuple(change_of(row, stream) for row in rows))
+        return Base(base, tuple(logged_change(row, stream) for row in rows))

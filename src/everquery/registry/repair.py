@@ -187,7 +187,7 @@ class _Repair:
                 latest = waiting.pop(0)
             names = ids_in(change)
             if isinstance(change, (Register, RegisterBlocks)):
-                if latest is not None:
+                if latest is not None and change.mode == "register":
                     ended[latest] += [name for name in names if name in live]
                 live.update(names)
             elif isinstance(change, Deregister):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeGuard
 
 from everquery.errors import RegistryDamagedError, RegistryError
-from everquery.queries.changes import Change, Register
+from everquery.queries.changes import Change, Register, RegisterBlocks
 from everquery.registry.codec import EncodedRow, UnknownOperationError, decode_change, names_in
 from everquery.registry.digests import digest_of
 from everquery.stream import Stream
@@ -93,6 +93,18 @@ def change_of(row: LogRow, stream: Stream) -> Change:
                 damaged(stream.name, row.position, row.operation, f"{query.id!r} is a composite")
     if row.count and names_in(change) > row.count:
         reason = f"it names {names_in(change):,} queries, and should {row.count:,}"
+        damaged(stream.name, row.position, row.operation, reason)
+    return change
+
+
+def logged_change(row: LogRow, stream: Stream) -> Change:
+    """Return the change that a row of the registry holds; raise if none like it is written there.
+
+    What only a shard gets of a change is in no registry.
+    """
+    change = change_of(row, stream)
+    if isinstance(change, (Register, RegisterBlocks)) and change.mode == "leave":
+        reason = "it is the part of a change that shards send each other"
         damaged(stream.name, row.position, row.operation, reason)
     return change
 

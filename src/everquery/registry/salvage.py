@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from everquery.queries.changes import Change, Register, RegisterBlocks
 from everquery.registry.block_codec import ids_of_parts
+from everquery.registry.codec import holds_blocks, holds_specs
 from everquery.registry.rows import as_bytes
 
 _TEXT = rb'"((?:[^"\\]|\\.)*)"'
@@ -33,9 +34,10 @@ def readable_ids(operation: object, stored: object) -> list[str]:
     payload = stored.encode() if isinstance(stored, str) else as_bytes(stored)
     if payload is None:
         return []
-    if operation == "register blocks":
+    if isinstance(operation, str) and holds_blocks(operation):
         return ids_of_parts(payload)
-    pattern = _ID_OF_SPEC if operation == "register" else _ID_IN_LIST
+    of_specs = isinstance(operation, str) and holds_specs(operation)
+    pattern = _ID_OF_SPEC if of_specs else _ID_IN_LIST
     return list(dict.fromkeys(_texts(pattern.findall(payload))))
 
 

@@ -86,7 +86,10 @@ def apply_rules(
     ending = hygiene.rules.ending(top)
     flags[ending] |= DIVERTED
     parts = list(_parts(step, line))
-    diverted = [flags[part.notices.slot] & DIVERTED != 0 for part in parts]
+    diverted = [
+        (flags[part.notices.slot] & DIVERTED != 0) & ~outcomes.at_once[part.notices.code]
+        for part in parts
+    ]
     going_in = _diverted(parts, diverted, line, step, outcomes)
     by_code = outcomes.direction, outcomes.throttled, outcomes.skip
     out, ranks = hygiene.run(line, going_in, flags, by_code, top)

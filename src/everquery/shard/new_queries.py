@@ -1,12 +1,19 @@
-"""What single queries must be to be registered, beyond what their specs check."""
+"""New queries: what they must be beyond what their specs check, and how they are numbered."""
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
+import numpy as np
 import pyarrow as pa
 
+from everquery.core.arrays import Int32s, Uint64s
 from everquery.errors import DuplicateQueryError, InvalidQueryError
 from everquery.queries import Query
+from everquery.queries.block import QueryBlock
 from everquery.queries.spans import column_of_spans, misfit
+from everquery.state.catalog import Catalog
+from everquery.stream import Stream
 
 
 def check_spans(query: Query, kind: pa.DataType) -> None:
@@ -24,5 +31,25 @@ def already_live(query_id: str) -> DuplicateQueryError:
     """Return the error for an id that is taken."""
     return DuplicateQueryError(
         f"a query with the id {query_id!r} is live already; deregister it first,"
-        " or choose another id"
+        " choose another id, or replace it"
     )
+
+
+def slots_for(blocks: tuple[QueryBlock, ...], catalog: Catalog) -> list[Int32s]:
+    """Return slots for all rows of all blocks, ascending in the order that they came in."""
+    if len(blocks) == 1:
+        return [catalog.add(blocks[0].ids)]
+    if not blocks:
+        return []
+    order = np.argsort(np.concatenate([block.row for block in blocks]), kind="stable")
+    ids = pa.concat_arrays([block.ids for block in blocks])
+    slots = np.empty(order.size, np.int32)
+    slots[order] = catalog.add(ids.take(pa.array(order)))
+    return np.split(slots, np.cumsum([len(block) for block in blocks])[:-1])
+
+
+def seeds_of(block: QueryBlock, stream: Stream) -> Uint64s:
+    """Return a number for each attribute of a block that stands for its name and the kind."""
+    words = (f"{block.kind} {stream.places[a]}" for a in block.attributes)
+    hashes = [blake2b(word.encode(), digest_size=8).digest() for word in words]
+    return np.array([int.from_bytes(digest) for digest in hashes], np.uint64)

@@ -30,6 +30,8 @@ class OutcomeTable:
         See `everquery.state.rule_walk`.
     skip : uint16, by code
         The flags of queries with which it is not told.
+    at_once : bool, by code
+        Whether it is told at once, whatever rules of time the query has.
     columns : dict from name to NoticeColumn
         Those of all kinds.
     """
@@ -60,6 +62,7 @@ class OutcomeTable:
             [directions.get(outcome.event, OTHER) for _, outcome in rows], np.uint8
         )
         self.skip = _skips(rows, kinds)
+        self.at_once = np.array([outcome.at_once for _, outcome in rows])
         # Part of the notice id; from the words, because numbers may change with a new kind.
         self.hashes = np.array(
             [

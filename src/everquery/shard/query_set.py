@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from everquery.core.arrays import Bools, Int32s, Uint64s
+from everquery.core.arrays import Bools, Int32s
 from everquery.errors import InvalidQueryError, UnknownQueryError
-from everquery.index.flags import DIVERTED, NEW, PAUSED, SPANNED, option_flags
+from everquery.index.flags import DIVERTED, NEW, PAUSED, REPLACED, SPANNED, option_flags
 from everquery.index.rows import NO_KEY, Rows, Shape, joined
 from everquery.index.sort_keys import check_slots
 from everquery.kinds import KINDS
@@ -20,7 +20,8 @@ from everquery.queries.block import TEXTS, QueryBlock, blocks_of_queries, check_
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.shard.contents import Contents
 from everquery.shard.integrity import Integrity
-from everquery.shard.new_queries import already_live, check_spans
+from everquery.shard.new_queries import already_live, check_spans, seeds_of, slots_for
+from everquery.shard.replacing import Compared, check_kinds, check_once, compare, hand_on, rows_of
 from everquery.state.keys import type_of_key
 from everquery.state.rules import SPANS
 
@@ -46,17 +47,23 @@ class QuerySet:
         self._waiting_owners: Counter[str] = Counter()
         self._pending: defaultdict[tuple[str, Shape], list[Rows]] = defaultdict(list)
         self._new: list[Int32s] = []
+        self._leaving: list[Int32s] = []  # to end as soon as they are announced
 
     # -- changes ------------------------------------------------------------------------------
 
     def apply(self, change: Change, *, following: bool = False) -> None:
         """Change the query set; see `Shard.apply`."""
         match change:
-            case Register():
+            case Register(mode="register"):
                 self._wait(change.queries, following=following)
-            case RegisterBlocks():
+            case RegisterBlocks(mode="register"):
                 self.number_waiting()
                 self._register(change.blocks)
+            case Register() | RegisterBlocks():
+                if not following:
+                    self.check(change)
+                blocks = self._blocks_of(change)
+                self.leave(blocks) if change.mode == "leave" else self.replace(blocks)
             case Deregister():
                 ids = self._known(change.ids, told=True) if following else change.ids
                 slots = self.slots_of(ids)
@@ -72,10 +79,13 @@ class QuerySet:
         """Raise what `apply` would raise, and change no query."""
         match change:
             case Register():
-                self._fresh(change.queries)
+                self._fresh(change.queries, replacing=change.mode != "register")
+                if change.mode != "register":
+                    blocks = self._blocks_of(change)
+                    check_kinds(blocks, self.compare(blocks), self._contents)
             case RegisterBlocks():
                 self.number_waiting()
-                self._check_blocks(change.blocks)
+                self._check_blocks(change.blocks, replacing=change.mode != "register")
             case Deregister() | Pause() | Resume():
                 self.slots_of(change.ids)
 
@@ -101,6 +111,8 @@ class QuerySet:
         contents = self._contents
         for index, paused in contents.by_kind(slots):
             index.pause(paused)
+            if index.predecessors is not None:
+                index.predecessors.forget(paused)
         contents.catalog.pause(slots)
         contents.hygiene.pause(slots)
 
@@ -148,7 +160,9 @@ class QuerySet:
             if query.key is not None and keys.type is None:
                 keys.type = type_of_key(query.key)
 
-    def _fresh(self, queries: tuple[Query, ...], *, following: bool = False) -> dict[str, Query]:
+    def _fresh(
+        self, queries: tuple[Query, ...], *, following: bool = False, replacing: bool = False
+    ) -> dict[str, Query]:
         """Return queries by id; raise if one does not fit or is not new."""
         contents = self._contents
         fresh: dict[str, Query] = {}
@@ -161,7 +175,8 @@ class QuerySet:
                 key_type = contents.keys.check_query_key(query.key, key_type)
             if query.id in fresh:
                 raise InvalidQueryError(f"the id {query.id!r} occurs twice; nothing is registered")
-            if query.id in self._waiting or contents.catalog.is_live(query.id):
+            taken = query.id in self._waiting or contents.catalog.is_live(query.id)
+            if taken and not replacing:
                 raise already_live(query.id)
             fresh[query.id] = query
         check_slots(len(contents.catalog) + len(self._waiting) + len(fresh))
@@ -178,12 +193,15 @@ class QuerySet:
                 raise
             self._waiting_owners.clear()
 
-    def _check_blocks(self, blocks: tuple[QueryBlock, ...]) -> None:
+    def _check_blocks(self, blocks: tuple[QueryBlock, ...], *, replacing: bool = False) -> None:
         contents = self._contents
         check_slots(len(contents.catalog) + sum(map(len, blocks)))
+        if replacing:
+            check_once(blocks)
+            check_kinds(blocks, self.compare(blocks), contents)
         for block in blocks:
             taken = contents.catalog.live(block.ids)
-            if taken.any():
+            if taken.any() and not replacing:
                 raise already_live(block.ids[int(np.argmax(taken))].as_py())
             if block.keys is not None:
                 contents.keys.check_query_keys(block.keys)
@@ -193,7 +211,7 @@ class QuerySet:
         with self._integrity.changing():
             self._number(blocks)
 
-    def _number(self, blocks: tuple[QueryBlock, ...]) -> None:
+    def _number(self, blocks: tuple[QueryBlock, ...]) -> list[Int32s]:
         """Give queries their slots, and note what they say."""
         contents = self._contents
         numbers = [
@@ -202,25 +220,32 @@ class QuerySet:
             else contents.keys.number_of(block.keys)
             for block in blocks
         ]
-        for block, key, slot in zip(blocks, numbers, self._slots(blocks), strict=True):
-            flags = option_flags(KINDS[block.kind].spec.options)
-            contents.catalog.describe(
-                slot,
-                kind=contents.number_of(block.kind),
-                seeds=self._seeds(block),
-                keys=block.keys,
-                low=block.low,
-                high=block.high,
-                options={flags[name]: chosen for name, chosen in block.options.items()},
-                numbers=block.numbers,
-            )
-            contents.indexes[block.kind].describe(slot, block.numbers)
-            contents.catalog.belong(slot, block.texts())
+        slots = slots_for(blocks, contents.catalog)
+        for block, key, slot in zip(blocks, numbers, slots, strict=True):
+            self._describe(block, slot)
             if block.spans:
                 self._note_spans(slot, block, key)
             shape = Shape(block.attributes, block.keys is not None)
             self._pending[block.kind, shape].append(Rows(shape, slot, key, block.low, block.high))
             self._new.append(slot)
+        return slots
+
+    def _describe(self, block: QueryBlock, slot: Int32s) -> None:
+        """Note what queries that have slots say, apart from their rules."""
+        contents = self._contents
+        flags = option_flags(KINDS[block.kind].spec.options)
+        contents.catalog.describe(
+            slot,
+            kind=contents.number_of(block.kind),
+            seeds=seeds_of(block, contents.stream),
+            keys=block.keys,
+            low=block.low,
+            high=block.high,
+            options={flags[name]: chosen for name, chosen in block.options.items()},
+            numbers=block.numbers,
+        )
+        contents.indexes[block.kind].describe(slot, block.numbers)
+        contents.catalog.belong(slot, block.texts())
 
     def _note_spans(self, slot: Int32s, block: QueryBlock, key: Int32s) -> None:
         contents = self._contents
@@ -235,26 +260,6 @@ class QuerySet:
         if kind is not None:
             contents.hygiene.rules.read(kind, contents.admission.newest)
 
-    def _slots(self, blocks: tuple[QueryBlock, ...]) -> list[Int32s]:
-        """Return slots for all rows of all blocks, ascending in the order that they came in."""
-        catalog = self._contents.catalog
-        if len(blocks) == 1:
-            return [catalog.add(blocks[0].ids)]
-        if not blocks:
-            return []
-        order = np.argsort(np.concatenate([block.row for block in blocks]), kind="stable")
-        ids = pa.concat_arrays([block.ids for block in blocks])
-        slots = np.empty(order.size, np.int32)
-        slots[order] = catalog.add(ids.take(pa.array(order)))
-        return np.split(slots, np.cumsum([len(block) for block in blocks])[:-1])
-
-    def _seeds(self, block: QueryBlock) -> Uint64s:
-        """Return a number for each attribute of a block that stands for its name and the kind."""
-        places = self._contents.stream.places
-        words = (f"{block.kind} {places[a]}" for a in block.attributes)
-        hashes = [blake2b(word.encode(), digest_size=8).digest() for word in words]
-        return np.array([int.from_bytes(digest) for digest in hashes], np.uint64)
-
     def settle(self) -> None:
         """Put pending registrations into the indexes."""
         self.number_waiting()
@@ -265,6 +270,80 @@ class QuerySet:
             rows = (parts[0] if len(parts) == 1 else joined(parts)).without_dropped(flags)
             if len(rows):
                 self._contents.indexes[kind].add(rows, flags)
+
+    # -- replacement --------------------------------------------------------------------------
+
+    def compare(self, blocks: tuple[QueryBlock, ...]) -> list[Compared]:
+        """Tell how queries stand to the live ones with their ids."""
+        self.number_waiting()
+        catalog = self._contents.catalog
+        compared = []
+        for block in blocks:
+            slot = catalog.live_slots(block.ids)
+            found = self.blocks(kind=block.kind, slots=slot[slot >= 0])
+            compared.append(compare(block, slot, found))
+        return compared
+
+    def replace(self, blocks: tuple[QueryBlock, ...], *, rebasing: bool = False) -> None:
+        """Let queries take the place of live ones with their ids; others just begin.
+
+        Parameters
+        ----------
+        rebasing : bool
+            Those that just begin are told to have been registered: the log does not say which of
+            them took the place of one that was never here.
+        """
+        compared = self.compare(blocks)
+        self._forget_ended(blocks)
+        with self._integrity.changing():
+            for block, each in zip(blocks, compared, strict=True):
+                self._relabel(block, each)
+            fresh = rows_of(blocks, [~each.same for each in compared])
+            olds = [each.slot[~each.same] for each in compared if not each.same.all()]
+            for block, old, new in zip(fresh, olds, self._number(fresh), strict=True):
+                live = old >= 0
+                self._contents.catalog.flags[new[live | (not rebasing)]] |= REPLACED
+                self._end_replaced(block.kind, old[live], new[live])
+
+    def leave(self, blocks: tuple[QueryBlock, ...]) -> None:
+        """Let live queries end because others with their ids begin in other shards."""
+        compared = self.compare(blocks)
+        self._forget_ended(blocks)
+        catalog = self._contents.catalog
+        with self._integrity.changing():
+            blocks = rows_of(blocks, [each.live for each in compared])
+            olds = [each.slot[each.live] for each in compared if each.live.any()]
+            for block, old in zip(blocks, olds, strict=True):
+                if self._contents.indexes[block.kind].predecessors is None:
+                    self.drop(old)
+                    continue
+                # What is told, is told in the name of queries that live until then.
+                new = catalog.add(block.ids)
+                self._describe(block, new)
+                catalog.flags[new] |= REPLACED
+                self._end_replaced(block.kind, old, new)
+                self._new.append(new)
+                self._leaving.append(new)
+
+    def _blocks_of(self, change: Register | RegisterBlocks) -> tuple[QueryBlock, ...]:
+        if isinstance(change, RegisterBlocks):
+            return change.blocks
+        return blocks_of_queries(change.queries, self._contents.stream)
+
+    def _forget_ended(self, blocks: tuple[QueryBlock, ...]) -> None:
+        """Forget that queries ended by themselves: the log has others under their ids now."""
+        if self.ended:
+            self.ended.difference_update(name for block in blocks for name in block.ids.to_pylist())
+
+    def _relabel(self, block: QueryBlock, compared: Compared) -> None:
+        rows = np.flatnonzero(compared.same & ~compared.labelled)
+        if rows.size:
+            self._contents.catalog.relabel(compared.slot[rows], block.take(rows).texts())
+
+    def _end_replaced(self, kind: str, old: Int32s, new: Int32s) -> None:
+        same_kind = self._contents.catalog.kind[old] == self._contents.number_of(kind)
+        hand_on(self._contents, kind, old[same_kind], new[same_kind])
+        self.drop(np.unique(old))
 
     # -- announcements ------------------------------------------------------------------------
 
@@ -278,6 +357,9 @@ class QuerySet:
         if self._new:
             self._contents.catalog.announced(np.concatenate(self._new))
             self._new = []
+        for slots in self._leaving:
+            self.drop(slots[self._contents.catalog.flags[slots] != 0])
+        self._leaving.clear()
 
     def announced_elsewhere(self) -> None:
         """Forget all announcements that are due: they were made where state was saved."""
@@ -285,6 +367,8 @@ class QuerySet:
         self.announced()
         for index in self._contents.indexes.values():
             index.forget_announcements()
+            if index.predecessors is not None:
+                index.predecessors.clear()
 
     def announce_again(self) -> None:
         """Take up the announcements that are still due from the flags of the queries."""
@@ -332,6 +416,15 @@ class QuerySet:
         """Return how many live queries an owner has."""
         return self._contents.catalog.live_of(owner) + self._waiting_owners[owner]
 
+    def owners(self, ids: pa.Array) -> pa.Array:
+        """Return whose live queries these are; null for those without owner, and for others."""
+        self.number_waiting()
+        slots = self._contents.catalog.live_slots(ids)
+        owners = self._contents.catalog.texts_of("owner", slots)
+        if owners is None:
+            return pa.nulls(len(ids), pa.string())
+        return pc.if_else(pa.array(slots >= 0), owners, pa.scalar(None, pa.string()))
+
     def slots_of(self, ids: pa.Array) -> Int32s:
         """Return the slots of live queries; raise `UnknownQueryError` if one is not live."""
         # Ending one query must not cost a bulk step for others that wait.
@@ -353,17 +446,29 @@ class QuerySet:
         found = np.flatnonzero(catalog.flags[: len(catalog)] & flags)
         return catalog.names.strings().take(pa.array(found))
 
-    def blocks(self) -> Iterator[tuple[QueryBlock, Int32s]]:
-        """Yield all queries that are not dropped, with their slots."""
-        self.settle()
+    def blocks(
+        self, *, kind: str | None = None, slots: Int32s | None = None
+    ) -> Iterator[tuple[QueryBlock, Int32s]]:
+        """Yield all queries that are not dropped, with their slots.
+
+        Parameters
+        ----------
+        kind : str, optional
+            Only those of this kind.
+        slots : int32, optional
+            Only these of them; that needs no index of those that wait for one.
+        """
+        if slots is None:
+            self.settle()
         catalog, hygiene = self._contents.catalog, self._contents.hygiene
         ids, keys = catalog.names.strings(), self._contents.keys.arrow()
-        for kind, index in self._contents.indexes.items():
-            spec = KINDS[kind].spec
-            for rows in index.rows(catalog.flags):
+        for name in self._contents.indexes if kind is None else (kind,):
+            spec, index = KINDS[name].spec, self._contents.indexes[name]
+            found = index.rows(catalog.flags) if slots is None else self._find(name, slots)
+            for rows in found:
                 flags = catalog.flags[rows.slot]
                 block = QueryBlock(
-                    kind=kind,
+                    kind=name,
                     row=rows.slot.astype(np.int64),
                     ids=ids.take(pa.array(rows.slot)),
                     keys=keys.take(pa.array(rows.key)) if rows.shape.keyed else None,
@@ -371,10 +476,20 @@ class QuerySet:
                     low=rows.low,
                     high=rows.high,
                     options={
-                        name: flags & flag != 0 for name, flag in option_flags(spec.options).items()
+                        option: flags & flag != 0
+                        for option, flag in option_flags(spec.options).items()
                     },
-                    **{name: catalog.texts_of(name, rows.slot) for name in TEXTS},
+                    **{text: catalog.texts_of(text, rows.slot) for text in TEXTS},
                     spans=hygiene.rules.spans(rows.slot, spec.spans),
                     numbers=index.numbers(rows.slot),
                 )
                 yield block, rows.slot
+
+    def _find(self, kind: str, slots: Int32s) -> Iterator[Rows]:
+        """Yield the rows of live queries, in the index or on their way there."""
+        yield from self._contents.indexes[kind].layers.find(slots)
+        for (name, _), parts in self._pending.items():
+            for rows in parts if name == kind else ():
+                picked = np.flatnonzero(np.isin(rows.slot, slots))
+                if picked.size:
+                    yield rows.take(picked)

@@ -92,7 +92,7 @@ class Upkeep:
         """Forget keys that only dropped queries named: no event had them, and no query has."""
         contents = self._contents
         keys = contents.keys
-        if contents.stream.key is None:
+        if contents.stream.key is None or any(map(_has_predecessors, contents.indexes.values())):
             return
         flags = contents.catalog.flags
         rows = {kind: list(index.rows(flags)) for kind, index in contents.indexes.items()}
@@ -131,3 +131,8 @@ class Upkeep:
             old.move_keys(saved, numbers)
             new.load(saved)
         return after
+
+
+def _has_predecessors(index: KindIndex) -> bool:
+    """Tell whether boxes of replaced queries, and so their keys, are still needed."""
+    return bool(index.predecessors)

@@ -91,6 +91,7 @@ class LoggedQueries(QueriesPart):
         try:
             self.apply(self.decoded(str(operation), payload))
             self._shard.queries.settle()  # while it is known when their lives begin
+            self._shard.queries.announced_elsewhere()
         except _FORGED as error:
             refuse(f"a log can't be applied ({str(error)[:200]})")
 

@@ -257,10 +257,12 @@ class _Batch:
                 self._misfits |= misfits
                 left_out = self.left_out | {query_id for _, query_id in misfits}
                 if left_out:
-                    change = without(change, left_out)
-                    for operation, _, payload in encode_change(change, self.job.stream):
-                        log.append((operation, payload))
-                        here.apply(operation, payload)
+                    # What they were to replace ends all the same.
+                    ended = Deregister(pa.array(sorted(each for _, each in misfits), pa.string()))
+                    for each in (without(change, left_out), ended):
+                        for operation, _, payload in encode_change(each, self.job.stream):
+                            log.append((operation, payload))
+                            here.apply(operation, payload)
                 else:
                     here.apply_change(change)
                     log.append(part)

@@ -72,7 +72,8 @@ def route(row: LogRow, stream: Stream, shards: Shards) -> Iterator[tuple[int, Lo
     A query with a key goes to the shard of that key. A query that looks at all keys together goes
     to one of the wide shards. All other queries go to every shard that is not wide. Changes that
     end, pause or resume queries name them only by id, so they go to all shards, and a shard ignores
-    ids that it does not have.
+    ids that it does not have. Queries that take the place of others, and may belong to other shards
+    than those, go to all shards too: those that they do not belong to let the old ones end.
     """
     row.check(stream.name)
     change = change_of(row, stream)
@@ -85,6 +86,11 @@ def route(row: LogRow, stream: Stream, shards: Shards) -> Iterator[tuple[int, Lo
         for _, _, encoded in encode_change(part, stream):
             payload = encoded
         yield shard, replace(row, payload=payload).sealed(stream.name)
+        if isinstance(change, (Register, RegisterBlocks)) and change.mode == "move":
+            here = frozenset(query_id for _, query_id in queries_of(part))
+            left = replace(without(change, here), mode="leave")
+            for operation, _, encoded in encode_change(left, stream, queries=len(here) + row.count):
+                yield shard, replace(row, operation=operation, payload=encoded).sealed(stream.name)
 
 
 def cut_rows(rows: Sequence[LogRow], stream: Stream, most_bytes: int) -> list[LogRow]:
@@ -123,12 +129,15 @@ def _part(change: Change, shard: int, shards: Shards, stream: Stream) -> Change:
     match change:
         case Register():
             keep = (_is_here(query, shard, shards) for query in change.queries)
-            return Register(
-                tuple(query for query, kept in zip(change.queries, keep, strict=True) if kept)
+            return replace(
+                change,
+                queries=tuple(
+                    query for query, kept in zip(change.queries, keep, strict=True) if kept
+                ),
             )
         case RegisterBlocks():
             parts = (_rows_here(block, shard, shards, stream) for block in change.blocks)
-            return RegisterBlocks(tuple(part for part in parts if len(part)))
+            return replace(change, blocks=tuple(part for part in parts if len(part)))
         case _:
             return change
 
@@ -229,12 +238,13 @@ def without(change: Change, ids: Set[str]) -> Change:
     gone = pa.array(sorted(ids), pa.string())
     match change:
         case Register():
-            return Register(tuple(query for query in change.queries if query.id not in ids))
+            kept_queries = tuple(query for query in change.queries if query.id not in ids)
+            return replace(change, queries=kept_queries)
         case RegisterBlocks():
             kept = (
                 block.take(np.flatnonzero(~np.asarray(pc.is_in(block.ids, gone))))
                 for block in change.blocks
             )
-            return RegisterBlocks(tuple(block for block in kept if len(block)))
+            return replace(change, blocks=tuple(block for block in kept if len(block)))
         case _:
             return replace(change, ids=change.ids.filter(pc.invert(pc.is_in(change.ids, gone))))

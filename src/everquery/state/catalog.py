@@ -22,7 +22,7 @@ from everquery.core.hashing import person_of
 from everquery.core.jit import kernel
 from everquery.core.names import ABSENT, NameTable, encode, hash_bytes, scramble
 from everquery.errors import UnknownQueryError
-from everquery.index.flags import LIVE, NEW, PAUSED, RESUMED, Flags
+from everquery.index.flags import LIVE, NEW, PAUSED, REPLACED, RESUMED, Flags
 from everquery.queries.block import TEXTS
 
 _DROPPED = 0  # the slot of all dropped queries, after a compaction
@@ -92,6 +92,12 @@ class Catalog:
         slots = self.names.find(encode(ids))
         live: Bools = (slots != ABSENT) & (self.flags[slots] != 0)
         return live
+
+    def live_slots(self, ids: pa.Array) -> Int32s:
+        """Return the slots of the live queries with these ids, `ABSENT` where there is none."""
+        slots = self.names.find(encode(ids))
+        slots[(slots == ABSENT) | (self.flags[slots] == 0)] = ABSENT
+        return slots
 
     def is_live(self, query_id: str) -> bool:
         """Tell whether an id is that of a live query."""
@@ -175,6 +181,13 @@ class Catalog:
             if name == "owner" and texts is not None:
                 self._own(column[slots], 1)
 
+    def relabel(self, slots: Int32s, given: Mapping[str, pa.Array]) -> None:
+        """Give queries another owner and other labels; what they are parts of stays."""
+        self._own(self.owner[slots[slots < self.owner.size]], -1)
+        part_of = self.texts_of("part_of", slots)
+        kept = {} if part_of is None else {"part_of": part_of}
+        self.belong(slots, {**given, **kept})
+
     def _own(self, owners: Int32s, change: int) -> None:
         """Count queries that owners have more, or fewer."""
         if self.owned.size < len(self.texts):
@@ -194,6 +207,12 @@ class Catalog:
         slots = np.flatnonzero(self.part_of == place)
         live: Int64s = slots[self.flags[slots] != 0]
         return live
+
+    def composites(self) -> pa.Array:
+        """Return the ids of all composites that have live parts."""
+        n = min(self.part_of.size, len(self))
+        places = np.unique(self.part_of[:n][self.flags[:n] != 0])
+        return self.texts.strings().take(pa.array(places[places != ABSENT]))
 
     def texts_of(self, name: str, slots: Int32s) -> pa.Array | None:
         """Return texts of queries, one of `TEXTS`; None if no query has any."""
@@ -226,7 +245,7 @@ class Catalog:
 
     def announced(self, slots: Int32s) -> None:
         """Note that the keys inside were reported."""
-        self.flags[slots] &= ~np.uint16(NEW | RESUMED)
+        self.flags[slots] &= ~np.uint16(NEW | RESUMED | REPLACED)
 
     def compact(self) -> Int32s:
         """Forget dropped queries for good; return the new slot of each old one.

@@ -203,6 +203,13 @@ class PairTable:
         if picked.size:
             hush(picked, windows, self.never, self.entries, self.table, self.free, self.counts)
 
+    def crossing(self, slots: Int32s) -> tuple[Int64s, Int64s]:
+        """Return keys and slots of the pairs of queries whose last crossing waits to count."""
+        pairs = self.entries.pair[: self.counts[USED]]
+        waits = self.entries.crossing[: self.counts[USED]] != NOTHING
+        found = pairs[(pairs != FREE) & waits & np.isin(pairs & SLOT_MASK, slots)]
+        return found >> KEY_SHIFT, found & SLOT_MASK
+
     def renumber(self, slots: Array) -> None:
         """Give all queries other slots, by their present ones."""
         pairs = self.entries.pair

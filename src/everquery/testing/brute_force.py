@@ -7,8 +7,9 @@ their own set-ups against them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -46,6 +47,7 @@ class _Standing:
     end: Any = None
     pending: dict[Any, tuple[Any, Notice]] = field(default_factory=dict)
     windows: dict[Any, _Window] = field(default_factory=dict)
+    replaces: tuple[Query, frozenset[Any]] | None = None  # with the keys that were undecided
 
     def sees(self, moment: Any) -> bool:  # noqa: ANN401 - a number, or None without time
         """Tell whether the query still lives then."""
@@ -85,6 +87,25 @@ class BruteForce:
         if query.ttl is not None and self._newest is not None:
             standing.end = self._newest + query.ttl
 
+    def replace(self, query: Query) -> None:
+        """Let a query take the place of the live one with its id, if there is one."""
+        standing = self._queries.get(query.id)
+        if standing is None:
+            self.register(query)
+            return
+        if _meaning(query, self.stream) == _meaning(standing.query, self.stream):
+            standing.query = standing.twin.queries[query.id] = query
+            return
+        before = standing.replaces
+        if standing.announce is None:
+            before = standing.query, frozenset(standing.pending)
+        if standing.paused or standing.announce == "resumed":
+            before = None
+        self.deregister(query.id)
+        self.register(query)
+        new = self._queries[query.id]
+        new.announce, new.replaces = "replaced", before
+
     def deregister(self, query_id: str) -> None:
         """End a query."""
         standing = self._queries.pop(query_id)
@@ -94,6 +115,7 @@ class BruteForce:
         """Let a query emit nothing; what waits of it is forgotten."""
         standing = self._queries[query_id]
         standing.paused = True
+        standing.replaces = None
         standing.pending.clear()
         for window in standing.windows.values():
             window.held.clear()
@@ -173,12 +195,23 @@ class BruteForce:
                 query = standing.query
                 if not standing.announce or standing.paused or not series.in_sight:
                     continue
-                event = standing.twin.announce(query, key, series.values)
-                if event is not None and standing.sees(series.time):
-                    notice = self._notice(query, event, key, series, standing.announce)
+                event = self._announced(standing, key, series.values)
+                if event is None or not standing.sees(series.time):
+                    continue
+                notice = self._notice(query, event, key, series, standing.announce)
+                if standing.announce == "replaced" and event == "leave":  # at once
+                    yield from [notice] if standing.twin.tells(query, event) else []
+                else:
                     yield from self._happen(standing, notice)
         for standing in self._queries.values():
-            standing.announce = None
+            standing.announce = standing.replaces = None
+
+    @staticmethod
+    def _announced(standing: _Standing, key: object, values: tuple[float, ...]) -> str | None:
+        if standing.replaces is None:
+            return standing.twin.announce(standing.query, key, values)
+        old, undecided = standing.replaces
+        return standing.twin.differ(standing.query, old, key, values, undecided=key in undecided)
 
     def _is_sound(self, event: Event) -> bool:
         reason = unsound(event, self.stream)
@@ -380,3 +413,15 @@ class BruteForce:
         query: Query, event: str, key: object, series: _Series, reason: str | None
     ) -> Notice:
         return Notice(query.id, event, key, series.seq - 1, reason, series.time, series.values)
+
+
+def _meaning(query: Query, stream: Stream) -> tuple[Any, ...]:
+    """Return all of a query that answers depend on."""
+    box = {name: query.box[name].half_open() for name in sorted(query.box)}
+    plain = {
+        each.name: getattr(query, each.name)
+        for each in fields(query)
+        if each.name not in ("box", "owner", "labels")
+    }
+    nowhere = (stream.attributes[0], (-math.inf, math.nan))
+    return query.kind, repr(list(box.items()) or [nowhere]), plain

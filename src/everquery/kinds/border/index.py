@@ -7,9 +7,19 @@ from typing import ClassVar
 import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s
-from everquery.index.flags import DIVERTED, LIVE, LIVE_MASK, NEW, RESUMED, Flags, option_flags
+from everquery.index.flags import (
+    DIVERTED,
+    LIVE,
+    LIVE_MASK,
+    NEW,
+    REPLACED,
+    RESUMED,
+    Flags,
+    option_flags,
+)
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
+from everquery.index.predecessors import Predecessors
 from everquery.index.rows import Findings, Matches, Outcome, Rows, Step
 from everquery.index.sort_keys import codes_of, slots_of
 from everquery.kinds.border.region_segments import RegionSegments
@@ -20,7 +30,8 @@ DELTA_NS = 25.0  # a delta query visited and written out, measured (docs/archite
 
 _REGISTERED = 3
 _RESUMED = 4
-
+_REPLACED = 5
+_LEFT_BEHIND = 6
 
 _OUTCOMES = (
     Outcome("enter", None, "skip_enter"),
@@ -28,9 +39,14 @@ _OUTCOMES = (
     Outcome("leave", "expired", "skip_leave"),
     Outcome("enter", "registered", "skip_enter"),
     Outcome("enter", "resumed", "skip_enter"),
+    Outcome("enter", "replaced", "skip_enter"),
+    # Nothing can undo it, and where the query is now may not be where its rules are kept.
+    Outcome("leave", "replaced", "skip_leave", at_once=True),
 )
 _OPTIONS = option_flags(Border.options)
 _SILENT = _OPTIONS["silent"]
+_ANNOUNCED = LIVE_MASK | _SILENT | NEW  # of which LIVE and NEW are announced
+_NOTHING = np.empty(0, np.int64)
 _SKIPS = np.array([_OPTIONS[str(outcome.skipped_by)] for outcome in _OUTCOMES], np.uint16)
 
 
@@ -41,6 +57,7 @@ class BorderIndex(KindIndex):
 
     def __init__(self) -> None:
         self.layers: Layers[RegionSegments] = Layers(RegionSegments.build)
+        self.predecessors: Predecessors = Predecessors()
         self._unannounced: list[RegionSegments] = []
         self._crossings: Int64s = np.empty(1 << 12, np.int64)
         self._skipping = False  # whether some query does not tell of both events
@@ -67,19 +84,36 @@ class BorderIndex(KindIndex):
             segment.positions[0].fill(UNKNOWN)
 
     def announce(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
-        """Return an enter for each key inside a new or resumed query that is not silent."""
+        """Return what keys in sight mean for new and resumed queries that are not silent.
+
+        A query that has taken the place of another one tells only what differs.
+        """
         segments, self._unannounced = self._unannounced, []
-        if not segments or not keys.size:
+        before = self._inside_before(keys, values, flags)
+        if not keys.size or not (segments or before.size):
             return None
-        mask = LIVE_MASK | _SILENT | NEW
         # A query that was resumed before it was announced stands in two of the segments.
-        inside = np.unique(
-            np.concatenate(
-                [part.inside(keys, values, flags, (mask, LIVE | NEW)) for part in segments]
-            )
-        )
-        codes: Int64s = np.where(flags[slots_of(inside)] & RESUMED, _RESUMED, _REGISTERED)
-        return self._told(inside | codes, flags)
+        inside = np.unique(np.concatenate([_NOTHING, *_inside_new(segments, keys, values, flags)]))
+        enters = np.setdiff1d(inside, before, assume_unique=True)
+        leaves = np.setdiff1d(before, inside, assume_unique=True)
+        state = flags[slots_of(enters)]
+        codes: Int64s = np.where(state & REPLACED, _REPLACED, _REGISTERED)
+        codes[state & RESUMED != 0] = _RESUMED
+        told = self._told(enters | codes, flags).packed
+        leaves = leaves[flags[slots_of(leaves)] & _SKIPS[_LEFT_BEHIND] == 0] | _LEFT_BEHIND
+        return Findings(np.concatenate([told, leaves]))
+
+    def _inside_before(self, keys: Int32s, values: Floats, flags: Flags) -> Int64s:
+        """Return the keys that were inside what new queries have replaced, and forget that."""
+        before = self.predecessors
+        if not len(before) or not keys.size:
+            before.clear()
+            return _NOTHING
+        built = [RegionSegments.build(rows) for rows in before.rows]
+        inside = np.unique(np.concatenate([_NOTHING, *_inside_new(built, keys, values, flags)]))
+        found = before.toggle(inside, keys)
+        before.clear()
+        return found[flags[slots_of(found)] & _ANNOUNCED == LIVE | NEW]
 
     def expire(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
         """Return a leave for each box that an expired key was in."""
@@ -125,3 +159,10 @@ class BorderIndex(KindIndex):
                     len(segment),
                 )
         return None
+
+
+def _inside_new(
+    segments: list[RegionSegments], keys: Int32s, values: Floats, flags: Flags
+) -> list[Int64s]:
+    """Return which keys are inside queries that are to be announced."""
+    return [part.inside(keys, values, flags, (_ANNOUNCED, LIVE | NEW)) for part in segments]

@@ -22,6 +22,15 @@ class Twin(twin.Twin):
         """Return an enter for a key that is inside already, unless the query is silent."""
         return "enter" if not query.silent and self.inside(query, key, values) else None
 
+    def differ(
+        self, query: Border, old: Border, key: object, values: twin.Values, *, undecided: bool
+    ) -> str | None:
+        """Return a crossing for a key that is on another side than what was told of it."""
+        inside, before = (self.inside(each, key, values) for each in (query, old))
+        if query.silent or inside == (before != undecided):
+            return None
+        return "enter" if inside else "leave"
+
     def expire(self, query: Border, key: object, values: twin.Values) -> str | None:
         """Return a leave for a key that was inside."""
         return "leave" if self.inside(query, key, values) else None

@@ -12,6 +12,7 @@ from everquery.core.invariants import refuse
 from everquery.core.parts import Part, Saved
 from everquery.shard.parts.keys import KeysPart
 from everquery.shard.parts.letters import LettersPart
+from everquery.shard.parts.predecessors import PredecessorsPart
 from everquery.shard.parts.queries import QueriesPart
 from everquery.shard.parts.rules import RulesPart, WaitingPart
 from everquery.shard.shard import Shard
@@ -25,6 +26,7 @@ def parts_of(shard: Shard) -> list[Part]:
         RulesPart(shard),
         WaitingPart(shard),
         LettersPart(shard),
+        PredecessorsPart(shard),
     ]
     for kind, index in shard.contents.indexes.items():
         parts += index.parts(partial(_live_of_kind, shard, kind), partial(len, shard.contents.keys))

@@ -15,6 +15,7 @@ from everquery.index.flags import (
     LIVE,
     NEW,
     PAUSED,
+    REPLACED,
     RESUMED,
     SPANNED,
     Flags,
@@ -38,6 +39,7 @@ STATES = {
     "resumed": RESUMED,
     "diverted": DIVERTED,
     "spanned": SPANNED,
+    "replaced": REPLACED,
 }
 """What a query's flags say of it, apart from its options."""
 ROW_PARTS = ("slot", "key", "low", "high")
