@@ -30,8 +30,8 @@ class Followers:
     def _open(self, **options) -> eq.Engine:
         return eq.Engine(self.stream, registry=self._url, **options)
 
-    def register(self, query) -> None:
-        self.registrar.register(query)
+    def register(self, query, **options) -> None:
+        self.registrar.register(query, **options)
 
     def deregister(self, query_id: str) -> None:
         self.registrar.deregister(query_id)

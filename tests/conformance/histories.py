@@ -49,6 +49,9 @@ def play(
         if method == "compact":
             getattr(runner, method, lambda: None)()
             continue
+        if method == "replace":
+            runner.register(argument, replace=True)
+            continue
         # A query may have ended by itself, which who drew the history does not know.
         with contextlib.suppress(UnknownQueryError):
             getattr(runner, method)(argument)
@@ -112,6 +115,6 @@ def play_twin(history: History, batch_ends: list[int]) -> tuple[list[Notice], Br
     for method, argument in steps(history, batch_ends):
         if method in STEPS:
             notices += getattr(twin, method)(*([] if argument is None else [argument]))
-        elif method != "compact" and (method == "register" or twin.is_live(argument)):
+        elif method in ("register", "replace") or (method != "compact" and twin.is_live(argument)):
             getattr(twin, method)(argument)
     return notices, twin

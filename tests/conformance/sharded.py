@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import everquery as eq
+from everquery.engine.replacing import replace_queries
 from everquery.queries import Query
 from everquery.queries.changes import Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.registry.codec import encode_change
@@ -43,9 +44,16 @@ class ShardedRunner:
         self.workers: list[dict] = [{}, {}]
         self.found: list[str] = []
 
-    def register(self, query) -> None:
-        self.registrar.register(query)
-        self._log(Register((query,) if isinstance(query, Query) else tuple(query)))
+    def register(self, query, *, replace: bool = False) -> None:
+        queries = (query,) if isinstance(query, Query) else tuple(query)
+        if not replace:
+            self.registrar.register(query)
+            self._log(Register(queries))
+            return
+        changes = replace_queries(self.registrar._shard, queries).changes
+        self.registrar.register(query, replace=True)
+        for change in changes:
+            self._log(change)
 
     def register_table(self, table, *, kind: str) -> None:
         before = self.registrar.queries()["id"].to_pylist()

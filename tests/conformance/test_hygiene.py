@@ -6,13 +6,14 @@ are undone and queries end again and again, on top of each other.
 
 import os
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import everquery as eq
 from everquery.testing import notices_of
-from everquery.testing.strategies import History
+from everquery.testing.strategies import History, may_end
 from tests.conformance.histories import (
     STEPS,
     assert_same,
@@ -67,18 +68,28 @@ def random_quantile(rng, name, stream, options):
     return eq.Quantile(name, "x", phi=phi, epsilon=epsilon, last=last, by_key=by_key, **options)
 
 
+def replacement(rng, query, stream):
+    """Return a query of the same kind and id, sometimes one that answers the same."""
+    if rng.random() < 0.2:
+        return replace(query, owner=str(rng.choice(["ann", "bob"])))
+    while True:
+        other = random_query(rng, query.id, stream)
+        if other.kind == query.kind:
+            return other
+
+
 def random_changes(rng, stream, time, live, steps):
     for _ in range(int(rng.integers(0, 4))):
         what = rng.choice(
-            ["register", "deregister", "pause", "resume", "advance", "flush", "expire"],
-            p=[0.35, 0.1, 0.15, 0.2, 0.1, 0.05, 0.05],
+            ["register", "deregister", "pause", "resume", "replace", "advance", "flush", "expire"],
+            p=[0.25, 0.1, 0.1, 0.15, 0.2, 0.1, 0.05, 0.05],
         )
         if what in STEPS and not steps:
             continue
         free = [name for name in "pqrstuvw" if name not in live]
         if what == "register" and free:
-            live.add(free[0])
-            yield "register", random_query(rng, free[0], stream)
+            live[free[0]] = random_query(rng, free[0], stream)
+            yield "register", live[free[0]]
         elif what == "advance":
             yield "advance", int(time + rng.integers(0, 6))
         elif what == "flush":
@@ -87,8 +98,12 @@ def random_changes(rng, stream, time, live, steps):
             yield "expire", str(rng.choice(KEYS))
         elif live:
             name = str(rng.choice(sorted(live)))
-            if what in ("deregister", "register"):
-                live.discard(name)
+            if what == "replace" and not may_end(live[name]):
+                live[name] = replacement(rng, live[name], stream)
+                yield "replace", live[name]
+                continue
+            if what in ("deregister", "register", "replace"):
+                del live[name]
                 what = "deregister"
             yield str(what), name
             if what == "pause" and rng.random() < 0.5:
@@ -99,7 +114,7 @@ def random_history(seed, *, in_order, steps=True):
     rng = np.random.default_rng(seed)
     stream = random_stream(rng)
     disorder = 0 if in_order else int(rng.choice([0, 2, 6]))
-    events, changes, live = [], {}, set()
+    events, changes, live = [], {}, {}
     time = 0
     for position in range(60):
         if position == 0 or rng.random() < 0.15:
@@ -108,7 +123,8 @@ def random_history(seed, *, in_order, steps=True):
                 said = [to for what, to in changes[position] if what == "advance"]
                 time = max([time, *said])
             if position == 0:
-                changes[0] += [("register", random_query(rng, name, stream)) for name in "xyz"]
+                live |= {name: random_query(rng, name, stream) for name in "xyz"}
+                changes[0] += [("register", live[name]) for name in "xyz"]
         time += int(rng.choice([0, 1, 2, 5], p=[0.4, 0.35, 0.2, 0.05]))
         event = {"t": time - int(rng.integers(0, disorder + 1)), "x": float(rng.integers(0, 6))}
         if stream.key:
@@ -174,6 +190,8 @@ def test_the_histories_tell_of_everything():
             told[notice.event, notice.reason] += 1
     assert told["enter", "registered"] > 10
     assert told["enter", "resumed"] > 1
+    assert told["enter", "replaced"] > 10
+    assert told["leave", "replaced"] > 10
     assert told["enter", "throttled"] > 20
     assert told["match", "throttled"] > 50
     assert told["leave", "throttled"] > 20

@@ -14,10 +14,10 @@ import pytest
 
 import everquery as eq
 from everquery.testing import notices_of
-from everquery.testing.strategies import History
+from everquery.testing.strategies import History, may_end
 from tests.conformance.followers import Followers
 from tests.conformance.histories import assert_same, play, play_twin
-from tests.conformance.test_hygiene import random_query
+from tests.conformance.test_hygiene import random_query, replacement
 
 FIRST = int(os.environ.get("EVERQUERY_FIRST_WORLD", "0"))
 WORLDS = range(FIRST, FIRST + int(os.environ.get("EVERQUERY_WORLDS", "10")))
@@ -47,8 +47,11 @@ def random_changes(rng, stream, time, live, paused, *, steps):
     for _ in range(int(rng.integers(0, 6))):
         what = str(
             rng.choice(
-                ["register", "deregister", "pause", "resume", "compact", "advance", "flush"],
-                p=[0.35, 0.1, 0.15, 0.15, 0.15, 0.07, 0.03],
+                [
+                    *("register", "deregister", "replace", "pause", "resume", "compact"),
+                    *("advance", "flush"),
+                ],
+                p=[0.25, 0.1, 0.2, 0.1, 0.1, 0.15, 0.07, 0.03],
             )
         )
         if what == "compact":
@@ -58,17 +61,26 @@ def random_changes(rng, stream, time, live, paused, *, steps):
                 yield what, int(time + rng.integers(0, 9)) if what == "advance" else None
                 named = set()
         else:
-            fits = {"register": set(NAMES) - live, "resume": paused & live}.get(what, live)
+            lasting = {name for name, query in live.items() if not may_end(query)}
+            fits = {
+                "register": set(NAMES) - set(live),
+                "resume": paused & set(live),
+                "replace": lasting,
+            }.get(what, set(live))
             choice = sorted(fits - named)
             if choice:
                 name = str(rng.choice(choice))
                 named.add(name)
                 paused.add(name) if what == "pause" else paused.discard(name)
                 if what == "register":
-                    live.add(name)
-                    yield what, random_query(rng, name, stream)
+                    live[name] = random_query(rng, name, stream)
+                    yield what, live[name]
+                elif what == "replace":
+                    live[name] = replacement(rng, live[name], stream)
+                    yield what, live[name]
                 else:
-                    live -= {name} if what == "deregister" else set()
+                    if what == "deregister":
+                        del live[name]
                     yield what, name
 
 
@@ -78,8 +90,9 @@ def random_world(seed, *, steps):
     stream = random_stream(rng)
     late = int(rng.choice([0, 0, 3, 9]))  # how far an event may be behind
     lags = dict(zip(KEYS, rng.choice([0, 0, 4, 15], 3).tolist(), strict=True))  # clocks of keys
-    live, paused = set(NAMES[-4:]), set()
-    changes = {0: [("register", random_query(rng, name, stream)) for name in sorted(live)]}
+    live = {name: random_query(rng, name, stream) for name in sorted(NAMES[-4:])}
+    paused = set()
+    changes = {0: [("register", query) for query in live.values()]}
     ends = sorted({0, EVENTS, *rng.integers(0, EVENTS, rng.integers(1, 14)).tolist()})
     events, time = [], 0
     for begin, end in pairwise(ends):
@@ -132,7 +145,7 @@ def test_the_worlds_have_everything():
     assert refused > 50
     assert min(happened.values()) > 10
     assert set(happened) == {
-        "register", "deregister", "pause", "resume", "compact", "advance", "flush",
+        "register", "deregister", "replace", "pause", "resume", "compact", "advance", "flush",
     }  # fmt: skip
     assert min(told.values()) > 1
     assert len(told) >= 13

@@ -47,8 +47,8 @@ class SparkRunner:
         self.batch = -1  # the last one of which the notices have been returned
         self.letters: list[pa.Table] = []
 
-    def register(self, query) -> None:
-        self.registrar.register(query)
+    def register(self, query, **options) -> None:
+        self.registrar.register(query, **options)
 
     def register_table(self, table, *, kind: str) -> None:
         self.registrar.register_table(table, kind=kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,7 @@ from everquery.cli.options import (
     has_integer_keys,
 )
 from everquery.cli.output import counted, print_json
+from everquery.cli.query_replace import DryRun, Prune, PruneOwner, Replace, Replacing, Yes
 from everquery.errors import InvalidTableError, UnwritableFileError
 from everquery.kinds import KINDS
 from everquery.queries.table_columns import no_errors
@@ -57,12 +58,19 @@ def load(
         Path | None, typer.Option(metavar="CSV", help="Where bad rows are listed with reasons.")
     ] = None,
     integer_keys: IntegerKeys = False,
+    replace: Replace = False,
+    prune: Prune = False,
+    owner: PruneOwner = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Register the queries of a file: id, key, ATTRIBUTE_lo, ATTRIBUTE_hi, closed, owner, labels.
 
-    All are registered in one transaction, or none is.
+    All are registered in one transaction, or none is. With --replace, what is live already is
+    replaced, and it is shown before how many queries that adds, changes, leaves alone and drops.
     """
+    replacing = Replacing.of(replace=replace, prune=prune, owner=owner, dry_run=dry_run, yes=yes)
     _report(no_errors(), errors)  # if it can't be written, then before anything is registered
     console = Console(stderr=True)
     with _progress(console) as progress, existing_engine(registry, stream) as engine:
@@ -78,8 +86,19 @@ def load(
             raise InvalidTableError(_refusal(rows.errors, rows.bad), rows.errors)
         progress.update(task, description=f"registering {table.num_rows:,} queries", total=None)
         try:
-            mode = "skip" if on_error is OnError.skip else "raise"
-            done = engine.register_table(table, kind=chosen, on_error=mode)  # type: ignore[arg-type]
+            mode: Literal["raise", "skip"] = "skip" if on_error is OnError.skip else "raise"
+            if replacing is None:
+                done = engine.register_table(table, kind=chosen, on_error=mode)
+            else:
+                progress.stop()
+                done = replacing.run(
+                    engine,
+                    table,
+                    kind=chosen,
+                    on_error=mode,
+                    unread=rows.errors["id"].combine_chunks(),
+                    show=lambda text: typer.echo(text, err=as_json),
+                )
         except InvalidTableError as error:
             bad = _in_file(error.errors, rows) if error.errors.num_rows else error.errors
             _report(bad, errors)
@@ -91,9 +110,15 @@ def load(
     _report(bad, errors)
     if as_json:
         summary = {"registered": done.registered, "skipped": skipped, "kind": chosen}
+        if replacing is not None:
+            names = ("added", "changed", "unchanged", "dropped")
+            summary |= {name: getattr(done, name) for name in names} | {"dry_run": dry_run}
         print_json(summary | {"errors": None if errors is None else str(errors)})
         return
-    typer.echo(f"registered {counted(done.registered, 'query', 'queries')} from {file}")
+    if dry_run:
+        typer.echo("nothing has changed (--dry-run)")
+    else:
+        typer.echo(f"registered {counted(done.registered, 'query', 'queries')} from {file}")
     if skipped:
         where = f"; see {errors}" if errors else f": {_some(bad, skipped)}"
         typer.echo(f"left out {counted(skipped, 'bad row')}{where}", err=True)

@@ -22,7 +22,7 @@ HISTORY = "sql_history"
 WORDS = (
     *("CREATE", "STREAM", "STANDING", "QUERY", "QUERIES", "AS", "SELECT", "FROM", "WHERE", "AND"),
     *("BETWEEN", "EMIT", "ALTER", "PAUSE", "RESUME", "DROP", "SHOW", "STREAMS", "LIKE", "EXPLAIN"),
-    *("OWNER", "LABEL", "QUOTA", "QUOTAS", "WITH"),
+    *("OWNER", "LABEL", "QUOTA", "QUOTAS", "WITH", "OR", "REPLACE"),
 )  # fmt: skip
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 
 from everquery.engine import Engine
 from everquery.engine.statements import execute
-from everquery.queries.sql import CreateQuery, CreateStream, ShowStreams, Statement, read_sql
+from everquery.engine.transactions import ChangeOfQuery, script_of
+from everquery.queries.sql import CreateQuery, ShowStreams, Statement, read_sql
 from everquery.queries.sql import print_stream as stream_as_sql
 from everquery.registry import Registry
 
@@ -33,24 +34,44 @@ class SqlSession:
     def run(self, text: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.Table]:
         """Run statements, and yield what each shows; if one can't be read, none is run.
 
-        Queries that are created one behind the other are one change of the registry.
+        All changes of queries are made, or none is. If they are about several streams, those of
+        each are one change of the registry; all are checked before the first is made.
         """
-        read = read_sql(text, parameters=parameters, stream_of=self._registry.stream)
-        for (kind, name), group in groupby(read, _together):
-            if kind is CreateQuery:
-                queries = [each.query for each in group if isinstance(each, CreateQuery)]
-                self._engine(name).register(queries)
-                continue
-            for statement in group:
-                shown = self._execute(statement)
-                if shown is not None:
-                    yield shown
+        script = script_of(read_sql(text, parameters=parameters, stream_of=self._registry.stream))
+        yield from self._show(script.before)
+        by_stream: defaultdict[str | None, list[ChangeOfQuery]] = defaultdict(list)
+        for change in script.changes:
+            named = isinstance(change, CreateQuery)
+            by_stream[change.stream_name if named else self._stream_name()].append(change)
+        new = {create.stream.name: create.stream for create in script.streams}
+        known = self._registry.streams()
+        for stream in new.values():
+            if stream.name in known:
+                self._registry.create_stream(stream)  # it must be the same
+        for name, changes in by_stream.items():
+            fresh = name in new and name not in known
+            engine = Engine(new[str(name)], lazy=True) if fresh else self._engine(name)
+            of_here = not script.explained or name == self._stream_name()
+            explained = script.explained if of_here else ()
+            engine.make_changes(changes, explained=explained, dry_run=True)
+        for create in script.streams:
+            self._registry.create_stream(create.stream)
+        for name, changes in by_stream.items():
+            self._engine(name).make_changes(changes)
+        yield from self._show(script.after)
+
+    def _stream_name(self) -> str:
+        """Return the stream of statements that name none."""
+        return self._registry.stream(self._stream).name
+
+    def _show(self, statements: list[Statement]) -> Iterator[pa.Table]:
+        for statement in statements:
+            shown = self._execute(statement)
+            if shown is not None:
+                yield shown
 
     def _execute(self, statement: Statement) -> pa.Table | None:
         match statement:
-            case CreateStream(stream):
-                self._registry.create_stream(stream)
-                return None
             case ShowStreams():
                 streams = self._registry.streams()
                 definitions = [stream_as_sql(stream) for stream in streams.values()]
@@ -73,8 +94,3 @@ class SqlSession:
         for engine in self._engines.values():
             engine.close()
         self._registry.close()
-
-
-def _together(statement: Statement) -> tuple[type, str | None]:
-    name = statement.stream_name if isinstance(statement, CreateQuery) else None
-    return type(statement), name

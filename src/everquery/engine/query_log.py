@@ -152,7 +152,13 @@ class QueryLog:
             self.position = end
             return
 
-    def transact(self, plan: Callable[[Shard], Sequence[Change]], *, together: bool) -> None:
+    def transact(
+        self,
+        plan: Callable[[Shard], Sequence[Change]],
+        *,
+        together: bool,
+        dry_run: bool = False,
+    ) -> None:
         """Make several changes here and in the registry: all of them or, on an error, none.
 
         Parameters
@@ -162,11 +168,13 @@ class QueryLog:
             changed it since.
         together : bool
             No reader of the registry takes some of them before the others.
+        dry_run : bool
+            Only raise what would be raised.
         """
         if self.registry is None:
             changes = plan(self._shard)
             self._check_growth(changes)
-            for change in changes:
+            for change in () if dry_run else changes:
                 self._shard.apply(change)
             return
         self.check_writable()
@@ -179,9 +187,9 @@ class QueryLog:
                 if not self.refresh():  # so it is not because we are behind
                     raise
                 continue
-            if not changes and not self.refresh():
+            if (dry_run or not changes) and not self.refresh():
                 return  # there is nothing to do, and nobody else has done anything
-            if not changes:
+            if dry_run or not changes:
                 continue
             try:
                 end = self.registry.append(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 from everquery.engine.results import Explanation
-from everquery.errors import InvalidQueryError, InvalidStreamError
-from everquery.queries import Query
+from everquery.engine.transactions import ChangeOfQuery
+from everquery.errors import InvalidStreamError
 from everquery.queries.sql import (
     AlterQuery,
     CreateQuery,
@@ -34,17 +34,8 @@ class Runner(Protocol):
     def stream(self) -> Stream:
         """The stream that the queries are about."""
 
-    def register(self, query: Query) -> None:
-        """Register a query."""
-
-    def deregister(self, query_id: str) -> None:
-        """End a query."""
-
-    def pause(self, query_id: str) -> None:
-        """Let a query emit nothing."""
-
-    def resume(self, query_id: str) -> None:
-        """Let a query emit again."""
+    def make_changes(self, statements: Sequence[ChangeOfQuery]) -> None:
+        """Change queries as statements say."""
 
     def parts(self, query_id: str) -> list[str]:
         """Return the ids of the live queries that an id stands for."""
@@ -75,6 +66,17 @@ class Runner(Protocol):
         """Return how many live queries an owner has."""
 
 
+def check_stream(engine: Runner, registry: Registry | None, stream: Stream) -> None:
+    """Raise if a stream can't be created, because another one of its name is there."""
+    if registry is None:
+        if stream != engine.stream:
+            raise InvalidStreamError("an engine without a registry has one stream only")
+        return
+    known = registry.streams().get(stream.name)
+    if known is not None and known != stream:
+        registry.create_stream(stream)  # says what differs
+
+
 def show_quotas(engine: Runner) -> pa.Table:
     """Return quotas, and how much of each is used; the owner of the default is null."""
     quotas = sorted(engine.quotas().items(), key=lambda item: (item[0] is not None, item[0]))
@@ -94,21 +96,11 @@ def execute(engine: Runner, registry: Registry | None, statement: Statement) -> 
     """Run a statement on an engine, and return what it shows."""
     match statement:
         case CreateStream(stream):
+            check_stream(engine, registry, stream)
             if registry is not None:
                 registry.create_stream(stream)
-            elif stream != engine.stream:
-                raise InvalidStreamError("an engine without a registry has one stream only")
-        case CreateQuery(stream_name, query):
-            if stream_name != engine.stream.name:
-                raise InvalidQueryError(
-                    f"this engine is on stream {engine.stream.name!r}; for {stream_name!r} open"
-                    " another one"
-                )
-            engine.register(query)
-        case AlterQuery(query_id, action):
-            (engine.pause if action == "pause" else engine.resume)(query_id)
-        case DropQuery(query_id):
-            engine.deregister(query_id)
+        case CreateQuery() | AlterQuery() | DropQuery():
+            engine.make_changes([statement])
         case ExplainQuery(query_id):
             ids = engine.parts(query_id)
             texts = [str(engine.explain(each)) for each in ids]

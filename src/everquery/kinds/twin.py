@@ -85,6 +85,11 @@ class Twin:
         """Forget a query."""
         del self.queries[query.id]
 
+    def replace(self, old: Query, new: Query) -> None:
+        """Let a query take the place of another one with its id."""
+        self.end(old)
+        self.begin(new)
+
     def take_in(self, seen: Seen) -> None:
         """Take note of an event, before any query is asked about it."""
 

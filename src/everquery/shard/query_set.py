@@ -89,6 +89,10 @@ class QuerySet:
             case Deregister() | Pause() | Resume():
                 self.slots_of(change.ids)
 
+    def check_fit(self, queries: tuple[Query, ...]) -> None:
+        """Raise if queries could not be here together, whatever their ids are."""
+        self._fresh(queries, replacing=True)
+
     def end(self, slots: Int32s) -> None:
         """Drop queries that have ended by themselves."""
         if slots.size:

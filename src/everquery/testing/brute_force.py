@@ -83,9 +83,13 @@ class BruteForce:
             self._twins[query.kind] = KINDS[query.kind].twin(self.stream)
         twin = self._twins[query.kind]
         twin.begin(query)
+        self._stand(query, twin)
+
+    def _stand(self, query: Query, twin: Twin) -> _Standing:
         standing = self._queries[query.id] = _Standing(query, twin)
         if query.ttl is not None and self._newest is not None:
             standing.end = self._newest + query.ttl
+        return standing
 
     def replace(self, query: Query) -> None:
         """Let a query take the place of the live one with its id, if there is one."""
@@ -101,9 +105,8 @@ class BruteForce:
             before = standing.query, frozenset(standing.pending)
         if standing.paused or standing.announce == "resumed":
             before = None
-        self.deregister(query.id)
-        self.register(query)
-        new = self._queries[query.id]
+        standing.twin.replace(self._queries.pop(query.id).query, query)
+        new = self._stand(query, standing.twin)
         new.announce, new.replaces = "replaced", before
 
     def deregister(self, query_id: str) -> None:

@@ -7,7 +7,7 @@ left often. Needs the ``hypothesis`` package.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -128,7 +128,7 @@ class History:
 def histories(
     draw: st.DrawFn, kinds: list[type[Query]], *, in_order: bool = False, steps: bool = True
 ) -> History:
-    """Return histories in which queries come, go, pause and resume while events flow.
+    """Return histories in which queries come, change, go, pause and resume while events flow.
 
     With `steps`, time also advances without events, held events are let out, and keys expire. In
     order, no event is older than an earlier one, or than time was said to be.
@@ -136,7 +136,7 @@ def histories(
     stream = draw(streams(bare=all(kind.boxed for kind in kinds)))
     rows = draw(events(stream, in_order=in_order))
     history = History(stream, rows)
-    live: dict[str, bool] = {}
+    live: dict[str, Query] = {}
     for step in range(draw(st.integers(1, 8))):
         position = 0 if step == 0 else draw(st.integers(0, len(rows)))
         history.changes.setdefault(position, [])
@@ -159,11 +159,11 @@ def _follow_advances(history: History) -> None:
 
 @st.composite
 def _change(
-    draw: st.DrawFn, live: dict[str, bool], kinds: list[type[Query]], stream: Stream, steps: bool
+    draw: st.DrawFn, live: dict[str, Query], kinds: list[type[Query]], stream: Stream, steps: bool
 ) -> tuple[str, Any]:
-    """Return a change that is valid now; `live` says of each live query whether it is paused."""
+    """Return a change that is valid now; `live` has the live queries by id."""
     free = [name for name in "pqrstuvw" if name not in live]
-    changes = ["register", "register", "deregister", "pause", "resume"]
+    changes = ["register", "register", "deregister", "pause", "resume", "replace"]
     own_steps = ["advance", "flush", "expire"] if steps else []
     what = draw(st.sampled_from([*changes, *changes, *own_steps]))
     if what == "advance":
@@ -174,10 +174,20 @@ def _change(
         return what, draw(st.sampled_from(KEYS))
     if (what == "register" or not live) and free:
         name = draw(st.sampled_from(free))
-        live[name] = False
-        return "register", draw(queries(draw(st.sampled_from(kinds)), name, stream))
+        live[name] = draw(queries(draw(st.sampled_from(kinds)), name, stream))
+        return "register", live[name]
     name = draw(st.sampled_from(sorted(live)))
-    if what in ("deregister", "register"):
+    if what == "replace" and not may_end(live[name]):
+        new = draw(queries(type(live[name]), name, stream))
+        old = replace(live[name], owner=new.owner or draw(st.sampled_from([None, "ann"])))
+        live[name] = draw(st.sampled_from([new, new, old]))
+        return what, live[name]
+    if what in ("deregister", "register", "replace"):
         del live[name]
         return "deregister", name
     return what, name
+
+
+def may_end(query: Query) -> bool:
+    """Tell whether a query may end by itself, which not every registry is told at once."""
+    return query.ttl is not None or not getattr(query, "repeat", True)

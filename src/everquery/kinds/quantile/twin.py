@@ -36,6 +36,16 @@ class Twin(twin.Twin):
     def end(self, query: Query) -> None:
         """Forget a query, with the lanes and feeds that no other one wants."""
         super().end(query)
+        self._tidy()
+
+    def replace(self, old: Query, new: Query) -> None:
+        """Begin with the rows of the old query, if the new one ranks the same."""
+        super().end(old)
+        self.begin(new)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget the lanes and feeds that no query wants."""
         for name in list(self._feeds):
             here = self._queries_of(name)
             if not here:

@@ -125,9 +125,11 @@ class _Reader:
 
     def create(self) -> Statement:
         cursor = self._cursor
-        if cursor.choose(("STANDING", "STREAM")) == "STANDING":
-            cursor.expect("QUERY")
-            return self._create_query()
+        head = cursor.choose(("OR", "STANDING", "STREAM"))
+        if head != "STREAM":
+            rest = ("QUERY",) if head == "STANDING" else ("REPLACE", "STANDING", "QUERY")
+            cursor.expect(*rest)
+            return self._create_query(replace=head == "OR")
         place = cursor.token
         stream = read_stream(cursor)
         if stream.name in self._created:
@@ -136,7 +138,7 @@ class _Reader:
         self._streams[stream.name] = stream
         return CreateStream(stream)
 
-    def _create_query(self) -> CreateQuery:
+    def _create_query(self, *, replace: bool) -> CreateQuery:
         cursor = self._cursor
         place = cursor.token
         query_id = cursor.id()
@@ -147,7 +149,7 @@ class _Reader:
         fields = read_scope(cursor, stream, clause, selection)
         spec, further = read_emit(cursor, stream, clause, grouped="by_key" in fields)
         try:
-            return CreateQuery(stream.name, spec(query_id, **fields, **further))
+            return CreateQuery(stream.name, spec(query_id, **fields, **further), replace)
         except InvalidQueryError as error:
             raise cursor.error(str(error), place) from None
 

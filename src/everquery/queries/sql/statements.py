@@ -19,10 +19,11 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
-    """``CREATE STANDING QUERY name AS SELECT ... EMIT ...``."""
+    """``CREATE [OR REPLACE] STANDING QUERY name AS SELECT ... EMIT ...``."""
 
     stream_name: str
     query: Query
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
