@@ -84,6 +84,10 @@ def fill(url: str) -> None:
         engine.register(eq.Border("b", {"volume": (None, 12)}, emit="enter"))
         engine.pause("range 4")
         engine.resume("range 4")
+        engine.register(eq.Border("b", {"volume": (None, 9)}, key="IBM"), replace=True)
+        changed = table("border", 25, "border ").set_column(1, "key", pa.array(["MSFT"] * 25))
+        engine.register_table(changed, kind="border", on_conflict="replace")
+        engine.sql("DROP STANDING QUERY r; ALTER STANDING QUERY q PAUSE")
         engine._log.registry.close()
     with eq.Engine(PLAIN, registry=url) as engine:
         engine.register(eq.Range("slow", {"ms": (100, None)}))

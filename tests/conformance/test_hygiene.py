@@ -82,7 +82,7 @@ def random_changes(rng, stream, time, live, steps):
     for _ in range(int(rng.integers(0, 4))):
         what = rng.choice(
             ["register", "deregister", "pause", "resume", "replace", "advance", "flush", "expire"],
-            p=[0.25, 0.1, 0.1, 0.15, 0.2, 0.1, 0.05, 0.05],
+            p=[0.25, 0.08, 0.15, 0.2, 0.12, 0.1, 0.05, 0.05],
         )
         if what in STEPS and not steps:
             continue

@@ -371,3 +371,50 @@ def test_quarantined_queries_are_listed_and_given_back_14(shell):
     assert told == "gave back 1 query\n"
     assert shell.json("query", "quarantined") == []
     assert [row["id"] for row in shell.json("query", "list")] == ["band"]
+
+
+class TestReplace:
+    def write(self, tmp_path, *rows):
+        path = tmp_path / "rules.csv"
+        path.write_text("\n".join(["id,price_lo,price_hi,owner", *rows, ""]))
+        return path
+
+    def test_a_file_takes_the_place_of_what_was_loaded(self, shell, tmp_path):
+        load = ["query", "load", self.write(tmp_path, "a,1,2,ann", "b,1,2,", "c,1,2,")]
+        load += ["--kind", "border"]
+        shell(*load)
+        shell("query", "add", "r", "--kind", "range", "--box", "price=1..2")
+        self.write(tmp_path, "b,1,2,", "c,1,3,", "d,1,2,")
+        assert "is live already" in shell(*load, code=1).stderr
+        said = shell(*load, "--replace", "--prune", "--dry-run").stdout
+        assert said.splitlines() == [
+            "1 added, 1 changed, 1 unchanged, 1 dropped (a)",
+            "nothing has changed (--dry-run)",
+        ]
+        assert "--yes drops" in shell(*load, "--replace", "--prune", code=2).stderr
+        assert [row["id"] for row in shell.json("query", "list")] == ["a", "b", "c", "r"]
+        done = shell.json(*load, "--replace", "--prune", "--yes")
+        names = ("added", "changed", "unchanged", "dropped", "registered", "dry_run")
+        assert [done[name] for name in names] == [1, 1, 1, 1, 3, False]
+        assert sorted(row["id"] for row in shell.json("query", "list")) == ["b", "c", "d", "r"]
+
+    def test_only_an_owner_s_queries_are_dropped(self, shell, tmp_path):
+        load = ["query", "load", self.write(tmp_path, "a,1,2,ann", "b,1,2,bob"), "--kind", "border"]
+        shell(*load)
+        self.write(tmp_path, "c,1,2,ann")
+        shell(*load, "--replace", "--prune", "--owner", "ann", "--yes")
+        assert [row["id"] for row in shell.json("query", "list")] == ["b", "c"]
+
+    def test_bad_rows_drop_nothing(self, shell, tmp_path):
+        load = ["query", "load", self.write(tmp_path, "a,1,2,", "b,1,2,"), "--kind", "border"]
+        shell(*load)
+        self.write(tmp_path, "a,2,1,", "b,x,2,")
+        shell(*load, "--replace", "--prune", "--yes", code=1)
+        shell(*load, "--replace", "--prune", "--yes", "--on-error", "skip")
+        assert [row["id"] for row in shell.json("query", "list")] == ["a", "b"]
+        self.write(tmp_path, "a,1,2,", "a,1,3,")
+        assert "earlier row" in shell(*load, "--replace", code=1).stderr
+
+    @pytest.mark.parametrize("option", ["--prune", "--dry-run"])
+    def test_options_that_need_it(self, shell, tmp_path, option):
+        shell("query", "load", self.write(tmp_path, "a,1,2,"), "--kind", "border", option, code=2)

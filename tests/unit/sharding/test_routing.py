@@ -275,3 +275,29 @@ def test_a_table_of_queries_in_the_log_is_cut_too():
     told = [decode_change(row.operation, row.payload, STREAM) for row in cut]
     ids = [i for each in told for block in each.blocks for i in block.ids.to_pylist()]
     assert ids == [query.id for query in queries]
+
+
+@pytest.mark.parametrize("as_blocks", [False, True])
+def test_a_query_that_moves_is_told_of_where_it_was(as_blocks):
+    queries = tuple(eq.Border(f"q{i}", {"x": (i, i + 1)}, key=f"key{i}") for i in range(9))
+    for mode in ("replace", "move"):
+        change = Register(queries, mode)
+        if as_blocks:
+            change = RegisterBlocks(blocks_of_queries(queries, STREAM), mode)
+        [(operation, count, payload)] = encode_change(change, STREAM)
+        row = LogRow(7, 0, count, operation, payload)
+        found = {}
+        for shard, part in route(row, STREAM, Shards(3, 1)):
+            if part.payload:
+                decoded = decode_change(part.operation, part.payload, STREAM)
+                found[shard, decoded.mode] = {name for _, name in queries_of(decoded)}
+        here = [found[shard, mode] for shard in range(3)]
+        assert set.union(*here) == {query.id for query in queries}
+        assert sum(map(len, here)) == 9
+        if mode == "replace":
+            assert len(found) == 3
+        else:
+            everywhere = [
+                found[shard, "leave"] | found.get((shard, mode), set()) for shard in range(4)
+            ]
+            assert everywhere == [{query.id for query in queries}] * 4
