@@ -121,6 +121,7 @@ class ShardedRunner:
             if self.batches % 5 == 0:
                 run_batch(job, shard, given, copy.copy(self.store[shard]))
             output = run_batch(job, shard, given, self.store[shard])
+            assert not output.quarantined
             worker.clear()
             if self.batches % 11:
                 worker.update(LIVE)

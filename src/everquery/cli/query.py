@@ -57,6 +57,9 @@ def add(
     ] = False,
     owner: Annotated[str | None, typer.Option(help="Whose query it is.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="A label, team=fx; repeat.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Let it replace the live query with its id, if any.")
+    ] = False,
     **fields: Any,  # noqa: ANN401 - an option for each field of each kind
 ) -> None:
     """Register a query."""
@@ -71,7 +74,7 @@ def add(
             given["key"] = _key(key, integer=integer_key or has_integer_keys(engine))
         if not spec.boxed:
             given["attribute"] = chosen_attribute(given.get("attribute"), engine.stream)
-        engine.register(spec(query_id, **given))
+        engine.register(spec(query_id, **given), replace=replace)
         typer.echo(f"query {query_id!r} is live on stream {engine.stream.name!r}")
 
 

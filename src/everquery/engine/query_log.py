@@ -177,8 +177,9 @@ class QueryLog:
             for change in () if dry_run else changes:
                 self._shard.apply(change)
             return
-        self.check_writable()
-        self.report_ended()
+        if not dry_run:
+            self.check_writable()
+            self.report_ended()
         while True:
             try:
                 changes = plan(self._shard)

@@ -55,8 +55,8 @@ class Registration(Administration):
         query : Query, or several
         replace : bool
             Let each take the place of the live query with its id, if there is one of its kind; see
-            docs/howto.md, "Change rules in a running job". What says the same as before goes on
-            undisturbed, with the new owner and labels.
+            docs/howto-changing-rules.md. What says the same as before goes on undisturbed, with the
+            new owner and labels.
 
         Examples
         --------
@@ -170,10 +170,7 @@ class Registration(Administration):
             planned[:] = [replace_blocks(shard, checked.blocks, unwanted)]
             return planned[0].changes
 
-        if dry_run:
-            plan(self._shard)
-        else:
-            self._log.transact(plan, together=False)
+        self._log.transact(plan, together=False, dry_run=dry_run)
         found = planned[0]
         total = found.added + found.changed + found.unchanged
         return Registered(total, checked.errors, found.changed, found.unchanged, found.dropped)

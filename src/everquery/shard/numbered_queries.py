@@ -91,17 +91,22 @@ class NumberedQueries:
             self._waiting_owners.clear()
 
     def _check_blocks(self, blocks: tuple[QueryBlock, ...], *, replacing: bool = False) -> None:
-        contents = self._contents
-        check_slots(len(contents.catalog) + sum(map(len, blocks)))
+        self._check_room(blocks)
         if replacing:
             check_once(blocks)
-            check_kinds(blocks, self.compare(blocks), contents)
+            check_kinds(blocks, self._contents)
+            return
         for block in blocks:
-            taken = contents.catalog.live(block.ids)
-            if taken.any() and not replacing:
+            taken = self._contents.catalog.live(block.ids)
+            if taken.any():
                 raise already_live(block.ids[int(np.argmax(taken))].as_py())
+
+    def _check_room(self, blocks: tuple[QueryBlock, ...]) -> None:
+        """Raise if there are too many queries for a shard, or if keys are of another type."""
+        check_slots(len(self._contents.catalog) + sum(map(len, blocks)))
+        for block in blocks:
             if block.keys is not None:
-                contents.keys.check_query_keys(block.keys)
+                self._contents.keys.check_query_keys(block.keys)
 
     def _register(self, blocks: tuple[QueryBlock, ...]) -> None:
         self._check_blocks(blocks)

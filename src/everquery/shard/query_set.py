@@ -60,11 +60,14 @@ class QuerySet(NumberedQueries):
     def check(self, change: Change) -> None:
         """Raise what `apply` would raise, and change no query."""
         match change:
+            case Register(mode="leave") | RegisterBlocks(mode="leave"):
+                pass  # where they begin, they are checked
             case Register():
-                self._fresh(change.queries, replacing=change.mode != "register")
-                if change.mode != "register":
-                    blocks = self._blocks_of(change)
-                    check_kinds(blocks, self.compare(blocks), self._contents)
+                replacing = change.mode != "register"
+                self._fresh(change.queries, replacing=replacing)
+                if replacing:
+                    self.number_waiting()
+                    check_kinds(self._blocks_of(change), self._contents)
             case RegisterBlocks():
                 self.number_waiting()
                 self._check_blocks(change.blocks, replacing=change.mode != "register")
@@ -147,6 +150,7 @@ class QuerySet(NumberedQueries):
             them took the place of one that was never here.
         """
         compared = self.compare(blocks)
+        self._check_room(blocks)
         self._forget_ended(blocks)
         with self._integrity.changing():
             for block, each in zip(blocks, compared, strict=True):

@@ -82,13 +82,14 @@ def compare(
     return Compared(slot, same, labelled, moved)
 
 
-def check_kinds(blocks: Sequence[QueryBlock], compared: Sequence[Compared], of: Contents) -> None:
+def check_kinds(blocks: Sequence[QueryBlock], contents: Contents) -> None:
     """Raise if a query would take the place of one of another kind."""
-    for block, each in zip(blocks, compared, strict=True):
-        wrong = each.live & (of.catalog.kind[each.slot] != of.number_of(block.kind))
+    for block in blocks:
+        slot = contents.catalog.live_slots(block.ids)
+        wrong = (slot != ABSENT) & (contents.catalog.kind[slot] != contents.number_of(block.kind))
         if wrong.any():
             row = int(np.argmax(wrong))
-            kind = of.kind_of(int(each.slot[row]))
+            kind = contents.kind_of(int(slot[row]))
             raise other_kind(block.ids[row].as_py(), kind, block.kind)
 
 

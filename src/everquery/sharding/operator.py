@@ -25,7 +25,7 @@ from everquery.sharding.logged_queries import LogPart
 from everquery.sharding.packing import unpack
 from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import HeldOut, Quarantine
-from everquery.sharding.routing import across_keys, queries_of, without, wrong_keys
+from everquery.sharding.routing import across_keys, leaves, queries_of, without, wrong_keys
 
 # The queries that live shards were without when they were last committed. Arrays that are kept have
 # proof that they are as of then.
@@ -251,9 +251,7 @@ class _Batch:
                 part = row.operation, row.payload
                 change = here.read(row)
                 self._changes.append(change)
-                misfits = wrong_keys(change, self.job.key_type)
-                if self.job.stream.key is not None and not self.job.is_wide(self.number):
-                    misfits |= across_keys(change)
+                misfits = {} if leaves(change) else self._misfits_in(change)
                 self._misfits |= misfits
                 left_out = self.left_out | {query_id for _, query_id in misfits}
                 if left_out:
@@ -275,6 +273,13 @@ class _Batch:
                 here.apply(operation, payload)
         here.shard.queries.settle()
         return log
+
+    def _misfits_in(self, change: Change) -> dict[tuple[str, str], str]:
+        """Return the queries of a change that can't run in this shard, with the reason."""
+        misfits = wrong_keys(change, self.job.key_type)
+        if self.job.stream.key is not None and not self.job.is_wide(self.number):
+            misfits |= across_keys(change)
+        return misfits
 
     def _lap(self, name: str) -> None:
         now = perf_counter()

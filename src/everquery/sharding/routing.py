@@ -175,6 +175,11 @@ def _wide_of(names: pa.Array, shards: Shards) -> Int32s:
     return shards.keyed + shards_of(names, shards.wide, shards.secret)
 
 
+def leaves(change: Change) -> bool:
+    """Tell whether a change is the part of a move that goes where queries do not belong."""
+    return isinstance(change, (Register, RegisterBlocks)) and change.mode == "leave"
+
+
 def across_keys(change: Change) -> dict[tuple[str, str], str]:
     """Return the queries of a change that a shard of some keys can't run, with the reason.
 
