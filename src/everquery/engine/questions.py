@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -130,8 +131,10 @@ class Questions:
             seen: int = self._shard.ask("progress", query_id, **said)
             return seen
 
-    def answer(self, query_id: str, *, key: Key | None = None) -> Answer | tuple[Answer, ...]:
-        """Return the current answer to a query or, for a composite, the answers to its parts.
+    def answer(self, query_id: str, *, key: Key | None = None) -> Answer | Any:  # noqa: ANN401 - below
+        """Return the current answer to a query.
+
+        For a composite, it is a tuple: the answers to its parts.
 
         Parameters
         ----------
@@ -154,6 +157,7 @@ class Questions:
         >>> engine.answer("median").value
         12.0
         """
+        # Not `Answer | tuple`: a type checker could then not see that a plain query has one answer.
         with self._lock:
             parts = self._parts(query_id)
             found = tuple(self._shard.ask("answer", part, key=key) for part in parts)
@@ -205,8 +209,11 @@ class Questions:
             )
             return found
 
-    def explain(self, query_id: str) -> Explanation | tuple[Explanation, ...]:
-        """Return how a query, or each part of a composite, is evaluated, and at what cost."""
+    def explain(self, query_id: str) -> Explanation | Any:  # noqa: ANN401 - as `answer`
+        """Return how a query is evaluated, and at what cost.
+
+        For a composite, it is a tuple: an explanation for each part.
+        """
         with self._lock:
             parts = self._parts(query_id)
             found = tuple(self._explain(part) for part in parts)

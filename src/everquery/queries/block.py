@@ -7,12 +7,14 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
+from everquery.queries.labels import Labels
 from everquery.queries.numbers import NumberColumn
 from everquery.queries.spans import SpanColumn, column_of_spans
 from everquery.queries.spec import Query
@@ -180,7 +182,7 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                     for name in members[0].options
                 },
                 owner=_texts([query.owner for query in members]),
-                labels=_texts([query.labels.as_json() for query in members]),
+                labels=_texts([cast("Labels", query.labels).as_json() for query in members]),
                 part_of=_texts([query.part_of for query in members]),
                 **{
                     name: _texts([getattr(query, name) for query in members])

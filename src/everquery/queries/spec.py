@@ -88,7 +88,7 @@ class Query:
     box: Mapping[str, Any]
     key: Key | None = field(default=None, kw_only=True, metadata=declared(KEY))
     owner: str | None = field(default=None, kw_only=True, metadata=declared(OWNER))
-    labels: Labels = field(default=Labels(), kw_only=True, metadata=declared(LABELS))
+    labels: Mapping[str, str] = field(default=Labels(), kw_only=True, metadata=declared(LABELS))
     ttl: SpanLike | None = field(default=None, kw_only=True, metadata=declared(TTL))
     throttle: SpanLike | None = field(default=None, kw_only=True, metadata=declared(THROTTLE))
     # The id of the composite that it was registered with; see `parts`.

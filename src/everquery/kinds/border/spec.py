@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -35,7 +35,7 @@ class Border(Query):
 
     Parameters
     ----------
-    emit : tuple of str
+    emit : str or sequence of str
         Which of ``enter`` and ``leave`` are told; both unless said otherwise.
     silent : bool
         Do not report the keys that are inside already when the query is registered or resumed.
@@ -50,7 +50,7 @@ class Border(Query):
     """
 
     silent: bool = field(default=False, kw_only=True, metadata=declared(SILENT))
-    emit: tuple[str, ...] = field(default=EVENTS, kw_only=True, metadata=declared(EMIT))
+    emit: Sequence[str] = field(default=EVENTS, kw_only=True, metadata=declared(EMIT))
     dwell: SpanLike | None = field(default=None, kw_only=True, metadata=declared(DWELL))
 
     kind: ClassVar[str] = "border"

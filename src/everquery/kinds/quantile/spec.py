@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -69,7 +69,7 @@ class Quantile(Query):
     ----------
     attribute : str
         Whose values are ranked.
-    phi : number, or several
+    phi : number, or a sequence of them
         The rank asked for, as a share: above 0, and at most 1, which is the largest value. Several
         make a composite, which is one query for each: see `parts`.
     epsilon : number
@@ -88,7 +88,7 @@ class Quantile(Query):
 
     box: Mapping[str, Any] = field(init=False, repr=False, compare=False)
     attribute: str = field(metadata=declared(ATTRIBUTE))
-    phi: float | tuple[float, ...] = field(kw_only=True, metadata=declared(PHI))
+    phi: float | Sequence[float] = field(kw_only=True, metadata=declared(PHI))
     epsilon: float = field(kw_only=True, metadata=declared(EPSILON))
     last: int | None = field(default=None, kw_only=True, metadata=declared(LAST))
     by_key: bool = field(default=False, kw_only=True, metadata=declared(BY_KEY))
@@ -100,7 +100,7 @@ class Quantile(Query):
         named = isinstance(self.attribute, str)
         object.__setattr__(self, "box", Box({self.attribute: Interval()} if named else {}))
         super().__post_init__()
-        for phi in self.phi if isinstance(self.phi, tuple) else ():
+        for phi in self.phi if isinstance(self.phi, Sequence) else ():
             reason = bad_text(self._id_of(phi), "query id", LONGEST_ID)
             if reason:
                 raise InvalidQueryError(f"{reason}; it is that of a part: one for each phi")
@@ -148,7 +148,7 @@ class Quantile(Query):
 
         All else is that of the composite.
         """
-        if not isinstance(self.phi, tuple):
+        if not isinstance(self.phi, Sequence):
             return (self,)
         return tuple(
             replace(self, id=self._id_of(phi), phi=phi, part_of=self.id) for phi in self.phi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from everquery.kinds.quantile.spec import EPSILON, LAST, PHI, Quantile, bad_window
@@ -144,7 +145,7 @@ def _read_window(cursor: Cursor, epsilon: float) -> int:
 
 def print_selection(query: Quantile) -> str:
     """Return what stands between ``SELECT`` and ``FROM``."""
-    several = query.phi if isinstance(query.phi, tuple) else (query.phi,)
+    several = query.phi if isinstance(query.phi, Sequence) else (query.phi,)
     name, epsilon = print_name(query.attribute), print_number(query.epsilon)
     return ", ".join(f"{QUANTILE}({name}, {print_number(phi)}, {epsilon})" for phi in several)
 
