@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-all test-attack test-nojit lint bench docs-pictures clean java
+.PHONY: demo test test-long test-all test-attack test-nojit lint bench docs-pictures docs-reference clean java
 
 demo: java $(VENV)/.installed
 	$(BIN)/everquery demo
@@ -47,6 +47,12 @@ bench: $(VENV)/.installed-dev
 docs-pictures: $(VENV)/.installed-dev
 	$(BIN)/python tools/pictures.py
 	$(BIN)/python tools/qq_plot.py
+
+# The pages that are written from declarations and docstrings.
+docs-reference: $(VENV)/.installed-dev
+	$(BIN)/python -m tools.query_reference
+	$(BIN)/python -m tools.notice_reference
+	$(BIN)/python -m tools.api_reference
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

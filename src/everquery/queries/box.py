@@ -12,6 +12,12 @@ from everquery.queries.interval import Interval, as_interval
 class Box(Mapping[str, Interval]):
     """An immutable, hashable mapping from attribute to interval; attributes not named are free.
 
+    Parameters
+    ----------
+    ranges : mapping from attribute to range
+        A pair is half-open, ``[lo, hi)``; None is no limit on that side. `Interval` says it
+        otherwise.
+
     Examples
     --------
     >>> Box({"price": (40, 50)}).contains({"price": 44.0, "volume": 7.0})

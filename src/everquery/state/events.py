@@ -21,6 +21,7 @@ UNREADABLE = "everquery unreadable"
 LONGEST_TEXT = 200  # letters of such a text that are kept
 
 # Why a row is refused. Their places are in checkpoints and snapshots: new ones come last.
+# reasons.py says what each means.
 REASONS = (
     "",
     "null_key",

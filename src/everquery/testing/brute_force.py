@@ -62,6 +62,7 @@ class BruteForce:
 
     Attributes
     ----------
+    stream : Stream
     refused : list of (event, reason)
     """
 

@@ -20,6 +20,14 @@ class Notice:
 
     Attributes
     ----------
+    query_id, event : str
+    key, time : any
+        As they are in the table of notices.
+    seq : int
+    reason : str or None
+    values : tuple of float or None
+        Those of the stream's attributes, in their order.
+    held_back : int or None
     further : tuple of (column, value)
         What only notices of its kind have, by the name of the column, in order.
     """
