@@ -335,7 +335,7 @@ class TestWritten:
             ("GROUP BY k EMIT MATCHES", "EMIT MATCHES takes no GROUP BY; only EMIT ONCE, EACH"),
             ("GROUP BY x EMIT ONCE", "totals are grouped by the stream's key, 'k'"),
             ("WHERE k = 'a' GROUP BY k EMIT ONCE", "has a key already, 'a'"),
-            ("EMIT ONCE WHEN SUM(w) >= 5 EVERY", "expected a number, or an interval"),
+            ("EMIT ONCE WHEN SUM(w) >= 5 EVERY", "expected a span of time"),
             ("EMIT ONCE WHEN SUM(w) >= 5 EVERY 5 AT", "expected TIME"),
             (
                 "EMIT ONCE WHEN SUM(w) >= 5 EVERY INTERVAL '1' DAY AT TIME ZONE 'Berlin'",
