@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from everquery.core.spans import BadSpanError, SpanLike, read_span
 from everquery.core.spans import Span as Span  # part of what a stream is
@@ -15,7 +15,7 @@ NOTICE_COLUMNS = (
     *("total", "rounds", "held_back", "notice_id"),
 )
 OWNER_COLUMNS = ("owner", "labels")  # of notices, on request
-SPANS = ("grace", "expire_after")  # the fields of a stream that are spans of time
+SPANS = ("grace", "expire_after", "max_ahead")  # the fields of a stream that are spans of time
 ROLES = ("name", "key", "time", "attributes", "weight")  # of a stream: what its columns are
 
 MOST_ATTRIBUTES = 60
@@ -45,6 +45,10 @@ class Stream:
         it costs nothing.
     expire_after : span of time, optional
         A key without events for this long leaves every box it is in, with reason ``expired``.
+    max_ahead : span of time, optional
+        How far an event may be ahead of the clock that `Engine.process` is given; one that is
+        further ahead is a dead letter ``ahead``, and does not move time. Without a clock, events
+        that are further ahead of the newest time seen wait until a second key confirms them.
 
     A span is a text such as ``5s``, ``1h30m`` or ``PT90S``, or a timedelta; where the time column
     holds integers or floats, a number in its unit. It is kept as a timedelta or a number.
@@ -62,6 +66,7 @@ class Stream:
     weight: str | None = field(default=None, kw_only=True)
     grace: SpanLike | None = field(default=None, kw_only=True)
     expire_after: SpanLike | None = field(default=None, kw_only=True)
+    max_ahead: SpanLike | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         where = f"stream {self.name!r}"
@@ -123,6 +128,44 @@ class Stream:
         box without ranges is found by a value, too.
         """
         return self.attributes or ("",)
+
+    def altered(self, *, attributes: Sequence[str] = (), **spans: SpanLike | None) -> Stream:
+        """Return the stream with further attributes, behind those it has, and other spans.
+
+        Raises
+        ------
+        InvalidStreamError
+            If something else is to be altered, or can't be.
+
+        Examples
+        --------
+        >>> Stream("trades", attributes=["price"]).altered(attributes=["volume"]).attributes
+        ('price', 'volume')
+        """
+        unknown = sorted(spans.keys() - set(SPANS))
+        if unknown:
+            raise InvalidStreamError(
+                f"of stream {self.name!r} {', '.join(SPANS)} can be altered, and attributes added;"
+                f" {', '.join(unknown)} stays as it is. Create another stream"
+            )
+        if isinstance(attributes, str):
+            raise InvalidStreamError(
+                f"stream {self.name!r}: attributes is the string {attributes!r}; give a list of"
+                " names"
+            )
+        if attributes and not self.attributes:
+            raise InvalidStreamError(
+                f"stream {self.name!r} has no attributes, and can't get any: what its queries are"
+                " found by would be another. Create another stream"
+            )
+        return replace(self, attributes=(*self.attributes, *attributes), **spans)  # type: ignore[arg-type]
+
+    def extends(self, other: Stream) -> bool:
+        """Tell whether this is another stream's definition, perhaps altered since."""
+        known = len(other.attributes)
+        return self.attributes[:known] == other.attributes and all(
+            getattr(self, role) == getattr(other, role) for role in ROLES if role != "attributes"
+        )
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns that a batch needs."""

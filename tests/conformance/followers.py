@@ -45,8 +45,13 @@ class Followers:
     def compact(self) -> None:
         self.registrar.compact_registry()
 
-    def process(self, batch: pa.Table) -> pa.Table:
-        return self._step("process", batch)
+    def process(self, batch: pa.Table, **clock) -> pa.Table:
+        return self._step("process", batch, **clock)
+
+    def reset_time(self, time: int) -> None:
+        for engine in self.engines:
+            engine.reset_time(time)
+        self._snapshot = self.engines[0].snapshot()
 
     def advance(self, time: int) -> pa.Table:
         return self._step("advance", time)
@@ -57,12 +62,12 @@ class Followers:
     def expire(self, key: str) -> pa.Table:
         return self._step("expire", key)
 
-    def _step(self, method: str, *arguments) -> pa.Table:
+    def _step(self, method: str, *arguments, **options) -> pa.Table:
         self._restart()
         told = []
         for engine in self.engines:
             engine.refresh()
-            told.append(getattr(engine, method)(*arguments))
+            told.append(getattr(engine, method)(*arguments, **options))
         rows = [table.to_pylist() for table in told]
         assert rows[0] == rows[1] == rows[2]
         self._turn += 1

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.errors import UnknownQueryError
+from everquery.errors import InvalidBatchError, UnknownQueryError
 from everquery.kinds import KINDS
 from everquery.testing import BruteForce, Notice, assert_same_notices, notices_of
 from everquery.testing.strategies import History, as_batch
@@ -22,12 +22,13 @@ def steps(history: History, batch_ends: list[int]) -> Iterator[tuple[str, Any]]:
     """Yield changes and batches in order; batches end where asked and wherever a change happens."""
     n = len(history.events)
     begin = 0
+    # A batch comes with what the clock says.
     for end in sorted({0, n, *(end for end in batch_ends if end < n), *history.changes}):
         if end > begin:
-            yield "process", history.events[begin:end]
+            yield "process", (history.events[begin:end], history.now(begin))
         yield from history.changes.get(end, [])
         begin = end
-    yield "process", []  # what the last changes announce
+    yield "process", ([], history.now(n))  # what the last changes announce
 
 
 def play(
@@ -42,8 +43,11 @@ def play(
     for method, argument in steps(history, batch_ends):
         if method in STEPS:
             if method == "process":
-                argument = as_batch(argument, history.stream)
-            tables.append(getattr(runner, method)(*([] if argument is None else [argument])))
+                rows, now = argument
+                clock = {} if now is None else {"now": now}
+                tables.append(runner.process(as_batch(rows, history.stream), **clock))
+            else:
+                tables.append(getattr(runner, method)(*([] if argument is None else [argument])))
             runner = restart(runner)
             continue
         if method == "compact":
@@ -52,8 +56,9 @@ def play(
         if method == "replace":
             runner.register(argument, replace=True)
             continue
-        # A query may have ended by itself, which who drew the history does not know.
-        with contextlib.suppress(UnknownQueryError):
+        # A query may have ended by itself, and time may not have come as far as it is to be set
+        # back to, which who drew the history does not know.
+        with contextlib.suppress(UnknownQueryError, InvalidBatchError):
             getattr(runner, method)(argument)
     return pa.concat_tables(tables, promote_options="permissive")
 
@@ -113,8 +118,14 @@ def play_twin(history: History, batch_ends: list[int]) -> tuple[list[Notice], Br
     twin = BruteForce(history.stream)
     notices = []
     for method, argument in steps(history, batch_ends):
-        if method in STEPS:
+        if method == "process":
+            rows, now = argument
+            notices += twin.process(rows, now=now)
+        elif method in STEPS:
             notices += getattr(twin, method)(*([] if argument is None else [argument]))
+        elif method == "reset_time":
+            with contextlib.suppress(InvalidBatchError):
+                twin.reset_time(argument)
         elif method in ("register", "replace") or (method != "compact" and twin.is_live(argument)):
             getattr(twin, method)(argument)
     return notices, twin

@@ -21,7 +21,7 @@ from everquery.sharding.job import Job
 from everquery.sharding.journal import MemoryStore
 from everquery.sharding.live import LIVE
 from everquery.sharding.operator import Input, run_batch
-from everquery.sharding.packing import Packer
+from everquery.sharding.packing import CLOCK, Packer
 from everquery.sharding.places import OFFSET, SOURCE
 from everquery.sharding.routing import Shards, route
 from everquery.state.events import decode
@@ -81,7 +81,7 @@ class ShardedRunner:
             self.waiting.append(LogRow(self.position, 0, count, operation, payload))
             self.position += count
 
-    def process(self, batch: pa.Table) -> pa.Table:
+    def process(self, batch: pa.Table, *, now: int | None = None) -> pa.Table:
         packed: dict[int, list] = {shard: [] for shard in range(len(self.store))}
         # Two partitions, each read in several batches and packed into several blobs; the rows come
         # in any order, but know their places in two sources.
@@ -90,6 +90,8 @@ class ShardedRunner:
         packer = Packer(self.stream, self.shards, blob_rows=half // 2, wide=self.wide)
         if isinstance(batch, pa.RecordBatch):
             batch = pa.Table.from_batches([batch])
+        if now is not None:
+            batch = batch.append_column(CLOCK, pa.repeat(pa.scalar(now, pa.int64()), n))
         number = np.arange(n)
         batch = batch.append_column(f"{SOURCE}0", pa.array(number // (half + 1)))
         batch = batch.append_column(OFFSET, pa.array(number % (half + 1)))

@@ -32,6 +32,7 @@ def random_stream(rng):
         spans["time"] = "t"
         spans["grace"] = int(rng.integers(0, 8)) if rng.random() < 0.5 else None
         spans["expire_after"] = int(rng.integers(1, 12)) if rng.random() < 0.5 else None
+        spans["max_ahead"] = int(rng.integers(1, 30)) if rng.random() < 0.4 else None
     return eq.Stream(
         "s",
         key="k" if rng.random() < 0.8 else None,
@@ -49,16 +50,17 @@ def random_changes(rng, stream, time, live, paused, *, steps):
             rng.choice(
                 [
                     *("register", "deregister", "replace", "pause", "resume", "compact"),
-                    *("advance", "flush"),
+                    *("advance", "flush", "reset_time"),
                 ],
-                p=[0.25, 0.1, 0.2, 0.1, 0.1, 0.15, 0.07, 0.03],
+                p=[0.25, 0.1, 0.2, 0.1, 0.1, 0.15, 0.05, 0.02, 0.03],
             )
         )
         if what == "compact":
             yield "compact", None
-        elif what in ("advance", "flush"):
+        elif what in ("advance", "flush", "reset_time"):
             if steps and stream.time:
-                yield what, int(time + rng.integers(0, 9)) if what == "advance" else None
+                moved = {"advance": rng.integers(0, 9), "reset_time": -rng.integers(0, 9)}
+                yield what, int(time + moved[what]) if what in moved else None
                 named = set()
         else:
             lasting = {name for name, query in live.items() if not may_end(query)}
@@ -94,7 +96,8 @@ def random_world(seed, *, steps):
     paused = set()
     changes = {0: [("register", query) for query in live.values()]}
     ends = sorted({0, EVENTS, *rng.integers(0, EVENTS, rng.integers(1, 14)).tolist()})
-    events, time = [], 0
+    events, time, clocks = [], 0, []
+    wrong = rng.choice([0, 0.02, 0.1])  # how often a clock jumps, where something guards time
     for begin, end in pairwise(ends):
         batch = []
         for _ in range(begin, end):
@@ -102,7 +105,10 @@ def random_world(seed, *, steps):
             key = str(rng.choice(KEYS))
             event = {"t": time - int(rng.integers(0, late + 1)) - lags[key]}
             event |= {"k": key, "x": float(rng.integers(0, 6)), "w": int(rng.choice([1, 2, 30]))}
+            if stream.max_ahead is not None and rng.random() < wrong:
+                event["t"] += int(rng.choice([60, 1_000]))
             batch.append({name: event[name] for name in stream.columns()})
+            clocks.append(time + int(rng.integers(-5, 6)))
         if rng.random() < 0.3:  # one key behind the other, as from several files
             batch.sort(key=lambda event: event.get("k", ""))
         elif rng.random() < 0.5:
@@ -110,7 +116,8 @@ def random_world(seed, *, steps):
         events += batch
         here = random_changes(rng, stream, time, live, paused, steps=steps)
         changes.setdefault(end, []).extend(here)
-    return History(stream, events, changes), ends
+    told = stream.max_ahead is not None and (not steps or rng.random() < 0.5)
+    return History(stream, events, changes, tuple(clocks) if told else ()), ends
 
 
 def runner_for(new_runner, stream):
@@ -145,7 +152,8 @@ def test_the_worlds_have_everything():
     assert refused > 50
     assert min(happened.values()) > 10
     assert set(happened) == {
-        "register", "deregister", "replace", "pause", "resume", "compact", "advance", "flush",
+        *("register", "deregister", "replace", "pause", "resume", "compact"),
+        *("advance", "flush", "reset_time"),
     }  # fmt: skip
     assert min(told.values()) > 1
     assert len(told) >= 13

@@ -68,9 +68,12 @@ class SparkRunner:
         with eq.Engine(self.stream, registry=f"sqlite:///{self.live}", lazy=True) as engine:
             engine.compact_registry()
 
-    def process(self, batch: pa.Table | pa.RecordBatch) -> pa.Table:
+    def process(self, batch: pa.Table | pa.RecordBatch, *, now: int | None = None) -> pa.Table:
         if isinstance(batch, pa.RecordBatch):
             batch = pa.Table.from_batches([batch])
+        if self.stream.max_ahead is not None:
+            clock = pa.repeat(pa.scalar(now, pa.int64()), batch.num_rows)
+            batch = batch.append_column("clock", clock)
         self._publish()
         cuts = [0, batch.num_rows // 5, batch.num_rows // 2, batch.num_rows]
         parts = [batch.slice(a, b - a) for a, b in pairwise(cuts) if b > a]
@@ -101,6 +104,8 @@ class SparkRunner:
         if SparkRunner.running is not self:
             SparkRunner.stop()
             options = {"registry": f"sqlite:///{self.live}", "dead_letters": True, "files": 9}
+            if self.stream.max_ahead is not None:
+                options["clock"] = "clock"
             self.query = start(self.spark, self.folder, self.stream, schema, **options)
             SparkRunner.running = self
         return self.query

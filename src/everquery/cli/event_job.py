@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,8 @@ class EventJob:
             with closing(_pieces(source)) as pieces:
                 for piece in pieces:
                     check_spans(self.engine.stream, piece.batch.schema)
-                    notices = self.engine.process(piece.batch)
+                    now = self._now(piece.batch.schema)
+                    notices = self.engine.process(piece.batch, now=now)
                     rows += piece.batch.num_rows
                     self._note(source, piece, notices, rows, began)
                     yield source, piece, notices
@@ -166,6 +168,21 @@ class EventJob:
         self.tally.seconds = self._clock() - began
         if self.inputs:
             yield self.inputs[-1], Piece(notices.slice(0, 0), self.inputs[-1].total or 0), notices
+
+    def _now(self, schema: pa.Schema) -> date | None:
+        """Return what the machine's clock says, as the times of the stream are; None for numbers.
+
+        Times without a zone are taken as UTC.
+        """
+        stream = self.engine.stream
+        at = -1 if stream.time is None else schema.get_field_index(stream.time)
+        if stream.max_ahead is None or at < 0 or not pa.types.is_temporal(schema.field(at).type):
+            return None
+        now = datetime.now(UTC)
+        kind = schema.field(at).type
+        if pa.types.is_date(kind):
+            return now.date()
+        return now if kind.tz is not None else now.replace(tzinfo=None)
 
     def _note(
         self, source: Input, piece: Piece, notices: pa.Table, rows: int, began: float
@@ -193,6 +210,7 @@ class EventJob:
             "refused_examples": as_records(self.engine.refused_examples(), self._rows),
             "unreadable_lines": tally.unreadable,
             "held_back": stats["held"],
+            "ahead": stats["ahead"],
             "ended": stats["ended"],
             "read_only": self.engine.read_only,
             "seconds": round(tally.seconds, 3),
@@ -221,6 +239,8 @@ class EventJob:
                 yield f"{source.name}: {lines} left out; the first is {source.unreadable.first}"
         if summary["held_back"]:
             yield f"{counted(summary['held_back'], 'event')} held back by the grace, not evaluated"
+        if summary["ahead"]:
+            yield f"{counted(summary['ahead'], 'event')} far ahead of all others, not evaluated"
         if summary["ended"]:
             yield _said_of_ended(summary["ended"], read_only=summary["read_only"])
 

@@ -11,7 +11,14 @@ import pyarrow as pa
 from everquery.engine import Engine
 from everquery.engine.statements import execute
 from everquery.engine.transactions import ChangeOfQuery, script_of
-from everquery.queries.sql import CreateQuery, ShowStreams, Statement, read_sql
+from everquery.queries.sql import (
+    AlterStream,
+    CreateQuery,
+    DropStream,
+    ShowStreams,
+    Statement,
+    read_sql,
+)
 from everquery.queries.sql import print_stream as stream_as_sql
 from everquery.registry import Registry
 
@@ -72,6 +79,10 @@ class SqlSession:
 
     def _execute(self, statement: Statement) -> pa.Table | None:
         match statement:
+            case AlterStream(name) | DropStream(name):
+                shown = execute(self._engine(name), self._registry, statement)
+                self._engines.pop(name).close()  # it is on the stream as it was
+                return shown
             case ShowStreams():
                 streams = self._registry.streams()
                 definitions = [stream_as_sql(stream) for stream in streams.values()]

@@ -12,7 +12,7 @@ import typer
 from everquery.cli.options import AsJson, RegistryUrl, existing_engine, existing_registry
 from everquery.cli.output import counted, print_json, print_record, print_table
 from everquery.cli.values import parse_span
-from everquery.stream import Stream
+from everquery.stream import SPANS, Stream
 
 app = typer.Typer(help="The streams of a registry.", no_args_is_help=True)
 
@@ -40,6 +40,9 @@ def create(
     expire_after: Annotated[
         str | None, typer.Option(help="A key without events for this long leaves its boxes: 1h.")
     ] = None,
+    max_ahead: Annotated[
+        str | None, typer.Option(help="How far events may be ahead of the clock: 1h.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a stream; one of this name that is there must be the same."""
@@ -51,6 +54,7 @@ def create(
         weight=weight,
         grace=parse_span(grace, "--grace"),
         expire_after=parse_span(expire_after, "--expire-after"),
+        max_ahead=parse_span(max_ahead, "--max-ahead"),
     )
     opened = existing_registry(registry)
     opened.create_stream(stream)
@@ -71,23 +75,34 @@ def alter(
     expire_after: Annotated[
         str | None, typer.Option(help="After how long a silent key leaves its boxes; or none.")
     ] = None,
+    max_ahead: Annotated[
+        str | None, typer.Option(help="How far events may be ahead of the clock; or none.")
+    ] = None,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Option("--attribute", "-a", help="A further numeric column of the events; repeat."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a stream another grace or expiry; its queries stay.
+    """Give a stream other spans, or further attributes; its queries stay.
 
-    Runs that are under way go on as they were. A checkpoint of Spark or a snapshot of the stream as
-    it was is refused from then on.
+    Runs that are under way go on with the stream as it was. A checkpoint of Spark, or a snapshot,
+    goes on with other spans, but not with further attributes: then start anew.
     """
-    given = {"grace": (grace, "--grace"), "expire_after": (expire_after, "--expire-after")}
+    given = {
+        "grace": (grace, "--grace"),
+        "expire_after": (expire_after, "--expire-after"),
+        "max_ahead": (max_ahead, "--max-ahead"),
+    }
     spans = {
         field: None if text.strip().lower() == NONE else parse_span(text, option)
         for field, (text, option) in given.items()
         if text is not None
     }
-    if not spans:
-        raise typer.BadParameter("give --grace, --expire-after, or both")
+    if not spans and not attributes:
+        raise typer.BadParameter("give --grace, --expire-after, --max-ahead or --attribute")
     opened = existing_registry(registry)
-    stream = opened.alter_stream(name, **spans)
+    stream = opened.alter_stream(name, attributes=attributes or (), **spans)
     opened.close()
     record = _record(stream)
     if as_json:
@@ -96,7 +111,7 @@ def alter(
     told = ", ".join(
         f"{option[2:]} {record[field] or NONE}" for field, (_, option) in given.items()
     )
-    typer.echo(f"stream {name!r} has {told}")
+    typer.echo(f"stream {name!r} has {', '.join(stream.attributes)}; {told}")
 
 
 @app.command("drop")
@@ -134,7 +149,7 @@ def list_streams(registry: RegistryUrl, as_json: AsJson = False) -> None:
         return
     for record in records:
         record["attributes"] = ", ".join(record["attributes"])
-    names = ("name", "key", "time", "attributes", "weight", "grace", "expire_after")
+    names = ("name", "key", "time", "attributes", "weight", *SPANS)
     print_table(names, [[record[name] for name in names] for record in records])
 
 
@@ -160,7 +175,7 @@ def show(
 
 def _record(stream: Stream) -> dict[str, Any]:
     record = asdict(stream) | {"attributes": list(stream.attributes)}
-    for span in ("grace", "expire_after"):
+    for span in SPANS:
         if isinstance(record[span], timedelta):
             record[span] = f"{record[span].total_seconds():g}s"
     return record

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,13 @@ def keys_of(keys: Key | Iterable[Key]) -> list[Key]:
     return [key for key in wanted if isinstance(key, str) or -(2**63) <= key < 2**63]
 
 
-def time_in_units(time: Any, kind: pa.DataType) -> int | float:  # noqa: ANN401 - as `listed`
-    """Return a time as a number in the unit of the stream's times, exactly.
+def time_in_units(
+    time: Any,  # noqa: ANN401 - as `listed`
+    kind: pa.DataType,
+    *,
+    rounded: bool = False,
+) -> int | float:
+    """Return a time as a number in the unit of the stream's times, exactly, or rounded down.
 
     Parameters
     ----------
@@ -97,7 +103,7 @@ def time_in_units(time: Any, kind: pa.DataType) -> int | float:  # noqa: ANN401 
         advice = "give one with a time zone" if is_zoned(kind) else "give one without time zone"
         raise _no_time(time, kind, advice)
     whole, rest = divmod(_nanoseconds(given, kind), unit)
-    if rest:
+    if rest and not rounded:
         raise _no_time(time, kind, "it is between two of them")
     last = 2**31 if pa.types.is_date32(kind) else 2**63
     if not -last <= whole < last:
@@ -125,6 +131,20 @@ def _no_time(time: object, kind: pa.DataType, advice: str) -> InvalidBatchError:
     return InvalidBatchError(
         f"{time!r} is no time of type {kind}, which the stream's times have; {advice}"
     )
+
+
+def clock_of(
+    now: int | float | date | datetime | None, stream: Stream
+) -> Callable[[pa.DataType], int | float] | None:
+    """Return what tells a clock's time in times of any type; None without a clock."""
+    if now is None:
+        return None
+    if stream.max_ahead is None:
+        raise InvalidBatchError(
+            f"now is {now!r}, and stream {stream.name!r} has no max_ahead, so that nothing would be"
+            " compared with it; give the stream one, or leave out now. Nothing has changed"
+        )
+    return partial(time_in_units, now, rounded=True)
 
 
 def check_label_columns(stream: Stream) -> None:

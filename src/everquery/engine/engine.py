@@ -9,7 +9,12 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from everquery.engine.arguments import check_label_columns, keys_of, time_in_units
+from everquery.engine.arguments import (
+    check_label_columns,
+    clock_of,
+    keys_of,
+    time_in_units,
+)
 from everquery.engine.batch_like import BatchLike, as_batch
 from everquery.engine.merging import Merging
 from everquery.engine.registration import Registration
@@ -118,7 +123,9 @@ class Engine(Registration):
 
     # -- events -------------------------------------------------------------------------------
 
-    def process(self, batch: BatchLike) -> pa.Table:
+    def process(
+        self, batch: BatchLike, *, now: int | float | date | datetime | None = None
+    ) -> pa.Table:
         """Take in a batch of events, and return the notices.
 
         Parameters
@@ -127,7 +134,20 @@ class Engine(Registration):
             Anything with Arrow's PyCapsule interface is fine: of pandas, Polars, DuckDB, or a
             reader, which is read to its end. In a list of dicts a field that is absent is null;
             a value of a wrong type makes its row a dead letter, not the batch an error.
+        now : number, date or datetime, optional
+            What the clock says, as `advance` takes it but rounded down, for a stream with
+            ``max_ahead``: events that are further ahead are dead letters, with reason ``ahead``.
+            Every call is judged by its own `now`. Without one, such events wait until others
+            confirm their time; see docs/clocks.md.
 
+        Raises
+        ------
+        InvalidBatchError
+            If a column is missing or of a wrong type, `now` is no time of the stream's type, or
+            the stream has no ``max_ahead``. Nothing has changed then.
+
+        Notes
+        -----
         While the registry is away or damaged, events go on with the queries that are here: a
         warning (logger ``everquery.registry``) and ``stats()["registry"]`` say so, and the next
         batch looks again.
@@ -141,7 +161,7 @@ class Engine(Registration):
             self._log.follow()
             self._merging.install(self._shard)
             self._shard.upkeep.compact(keys=True)
-            notices = self._stepped(self._shard.process(batch))
+            notices = self._stepped(self._shard.process(batch, clock_of(now, self.stream)))
             self._merging.start(self._shard)
             return notices
 
@@ -163,8 +183,31 @@ class Engine(Registration):
                 return self._shard.schema().empty_table()
             return self._stepped(self._shard.advance(time_in_units(time, kind)))
 
+    def reset_time(self, time: int | float | date | datetime) -> None:
+        """Set the newest time seen back, after a wrong clock has moved it too far.
+
+        Keys go on from this time: their next events are not late. Nothing waits longer than its
+        own span from it: a crossing that dwells, a throttle window, the life of a query. Events
+        that are held back, or wait, with a later time become dead letters ``ahead``. What has
+        been told, and what has ended or expired, stays so. Before the first batch there is nothing
+        to set back, and the call changes nothing.
+
+        Raises
+        ------
+        InvalidBatchError
+            If it is no time of the stream's type, or after the newest time seen.
+        """
+        with self._lock:
+            kind = self._shard.time_type
+            if kind is not None:
+                self._shard.reset_time(time_in_units(time, kind))
+
     def flush(self) -> pa.Table:
-        """Let out all events that the grace holds back, as at the end of a stream."""
+        """Let out all events that the grace holds back, as at the end of a stream.
+
+        Events that wait because of ``max_ahead`` become dead letters ``ahead``: at the end of a
+        stream nothing confirms them any more.
+        """
         with self._lock:
             return self._stepped(self._shard.flush())
 
@@ -200,8 +243,10 @@ class Engine(Registration):
         thresholds that fired, and queries whose ``ttl`` passed. ``last_failed_merge`` is why the
         last merge of segments failed, or None; answers do not depend on merges, and one that
         failed is tried again (logger ``everquery.engine``). ``registry`` is None without one;
-        else it has the ``position`` that its log has been followed to, and as ``trouble`` why the
-        last batch could not follow it further, or None.
+        else it has the ``position`` that its log has been followed to, as ``trouble`` why the last
+        batch could not follow it further, or None, as ``altered`` in what its stream differs from
+        this engine's, or None, and as ``left_out`` the queries that only the altered one can have.
+        ``held`` and ``ahead`` count events that the grace or ``max_ahead`` lets wait.
         """
         with self._lock:
             shard = self._shard

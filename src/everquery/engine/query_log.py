@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from everquery.engine.composites import reach_parts
+from everquery.engine.definition import Definition
 from everquery.engine.quarantined import SCHEMA as QUARANTINED
 from everquery.engine.quarantined import given_back, list_quarantined
 from everquery.engine.quotas import check_room, growth, owners_of
@@ -26,7 +27,7 @@ from everquery.registry import Base, Entry, Registry
 from everquery.registry.outage import Outage
 from everquery.registry.rows import damaged
 from everquery.shard import Shard
-from everquery.stream import ROLES, Stream
+from everquery.stream import Stream
 
 
 class QueryLog:
@@ -56,6 +57,7 @@ class QueryLog:
         self._whole_or_torn = shard
         self._lazy = lazy
         self._outage = Outage(self._stream.name)
+        self._definition = Definition(self._stream)
 
     @property
     def _shard(self) -> Shard:
@@ -74,10 +76,11 @@ class QueryLog:
         if self.registry is None:
             return 0
         before = self.position
-        head = self.registry.head(self._stream.name)
+        head = self._definition.look(self.registry)
         self._outage.check(head, before)
         if head > before:
-            with contextlib.closing(self.registry.read(self._stream, before)) as entries:
+            stored = self._definition.stored
+            with contextlib.closing(self.registry.read(stored, before)) as entries:
                 for entry in entries:
                     self._take(entry)
             if not self._lazy:
@@ -88,24 +91,13 @@ class QueryLog:
         """Apply a change that was read from the log, or what a compaction left of it."""
         try:
             if isinstance(entry, Base):
-                self._check_columns()
-                rebase(self._shard, entry.changes)
+                rebase(self._shard, self._definition.of_base(entry.changes))
                 self.position = entry.position
             else:
-                self._shard.apply(entry.change, following=True)
+                self._shard.apply(self._definition.of_entry(entry.change), following=True)
                 self.position = entry.position + entry.count
         except (InvalidQueryError, UnknownQueryError) as error:
             damaged(self._stream.name, entry.position, None, f"it can't be applied: {error}")
-
-    def _check_columns(self) -> None:
-        """Raise if the registry has another stream of this name by now."""
-        assert self.registry is not None
-        stored = self.registry.stream(self._stream.name)
-        if any(getattr(stored, role) != getattr(self._stream, role) for role in ROLES):
-            raise RegistryError(
-                f"stream {stored.name!r} was dropped, and another one is there in its place:"
-                f" {stored}. Open a new engine on it"
-            )
 
     def follow(self) -> None:
         """Follow the log; while the registry is away or damaged, go on with the queries here."""
@@ -136,6 +128,7 @@ class QueryLog:
         self.report_ended()
         asked = change
         while True:
+            self._definition.check_unaltered()
             try:
                 change = reach_parts(self._shard, asked, self._shard.check)
                 self._check_room(change)
@@ -273,6 +266,7 @@ class QueryLog:
         self.check_writable()
         while True:
             self.refresh()
+            self._definition.check_unaltered()
             self.report_ended()
             blocks = tuple(block.in_order() for block, _ in self._shard.queries.blocks())
             changes: list[Change] = [
@@ -300,6 +294,7 @@ class QueryLog:
         self.check_writable()
         while True:
             changes = given_back(self._shard, ids, self.quarantined())
+            self._definition.check_unaltered()
             assert self.registry is not None  # or none would be quarantined
             try:
                 end = self.registry.append(self._stream, *changes, head=self.position)
@@ -326,4 +321,9 @@ class QueryLog:
         """Return how far the registry has been followed, and what is wrong with it."""
         if self.registry is None:
             return None
-        return {"position": self.position, "trouble": self._outage.reason}
+        return {
+            "position": self.position,
+            "trouble": self._outage.reason,
+            "altered": self._definition.altered,
+            "left_out": sorted(self._definition.left_out),
+        }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -12,9 +12,11 @@ from everquery.engine.transactions import ChangeOfQuery
 from everquery.errors import InvalidStreamError
 from everquery.queries.sql import (
     AlterQuery,
+    AlterStream,
     CreateQuery,
     CreateStream,
     DropQuery,
+    DropStream,
     ExplainQuery,
     SetQuota,
     ShowQueries,
@@ -33,6 +35,13 @@ class Runner(Protocol):
     @property
     def stream(self) -> Stream:
         """The stream that the queries are about."""
+
+    @property
+    def position(self) -> int:
+        """How far the registry has been followed."""
+
+    def stats(self) -> dict[str, Any]:
+        """Return what is known of the registry, and more."""
 
     def make_changes(self, statements: Sequence[ChangeOfQuery]) -> None:
         """Change queries as statements say."""
@@ -92,6 +101,33 @@ def show_quotas(engine: Runner) -> pa.Table:
     )
 
 
+def _needed(registry: Registry | None) -> Registry:
+    if registry is None:
+        raise InvalidStreamError(
+            "an engine without a registry keeps its stream as it is; make another engine, of the"
+            " stream as it should be"
+        )
+    return registry
+
+
+def _position_without_queries(engine: Runner, name: str) -> int:
+    """Return the position at which a stream has no live queries; raise if it has some."""
+    if name != engine.stream.name:
+        raise InvalidStreamError(
+            f"this engine is on stream {engine.stream.name!r}, and does not know whether {name!r}"
+            " has live queries; DROP STREAM ... CASCADE drops it with them"
+        )
+    engine.refresh()
+    live = engine.queries(like=None, owner=None, labels=None, kind=None).num_rows
+    live += len((engine.stats()["registry"] or {}).get("left_out", ()))
+    if live:
+        queries = "a live query" if live == 1 else f"{live:,} live queries"
+        raise InvalidStreamError(
+            f"stream {name!r} has {queries}; DROP STREAM ... CASCADE drops it with them"
+        )
+    return engine.position
+
+
 def execute(engine: Runner, registry: Registry | None, statement: Statement) -> pa.Table | None:
     """Run a statement on an engine, and return what it shows."""
     match statement:
@@ -99,6 +135,11 @@ def execute(engine: Runner, registry: Registry | None, statement: Statement) -> 
             check_stream(engine, registry, stream)
             if registry is not None:
                 registry.create_stream(stream)
+        case AlterStream(name, spans, attributes):
+            _needed(registry).alter_stream(name, attributes=attributes, **dict(spans))
+        case DropStream(name, cascade):
+            head = None if cascade else _position_without_queries(engine, name)
+            _needed(registry).drop_stream(name, head=head)
         case CreateQuery() | AlterQuery() | DropQuery():
             engine.make_changes([statement])
         case ExplainQuery(query_id):

@@ -15,9 +15,11 @@ from everquery.queries import Query
 from everquery.queries.changes import Change, Deregister, Mode, Pause, Register, Resume
 from everquery.queries.sql import (
     AlterQuery,
+    AlterStream,
     CreateQuery,
     CreateStream,
     DropQuery,
+    DropStream,
     ExplainQuery,
     InvalidSqlError,
     SetQuota,
@@ -61,9 +63,11 @@ def script_of(statements: Sequence[Statement]) -> Script:
     Raises
     ------
     InvalidSqlError
-        If changes of queries stand with quotas, or have something between them that shows.
+        If changes of queries stand with quotas, or have something between them that shows; or if
+        a stream is altered or dropped beside other changes.
     """
     script = Script()
+    _check_streams(statements)
     last = max(
         (n for n, each in enumerate(statements) if isinstance(each, ChangeOfQuery)), default=-1
     )
@@ -85,6 +89,20 @@ def script_of(statements: Sequence[Statement]) -> Script:
         else:
             (script.after if number > last else script.before).append(statement)
     return script
+
+
+def _check_streams(statements: Sequence[Statement]) -> None:
+    """Raise if a stream is altered or dropped beside other changes."""
+    changes = [
+        each
+        for each in statements
+        if isinstance(each, (AlterStream, DropStream, CreateStream, SetQuota, ChangeOfQuery))
+    ]
+    if len(changes) > 1 and any(isinstance(each, (AlterStream, DropStream)) for each in changes):
+        raise InvalidSqlError(
+            "a text of SQL is run as a whole or not at all, and a stream that is altered or dropped"
+            " can't be a part of it; do that in a text of its own. Nothing has changed"
+        )
 
 
 def changes_of(

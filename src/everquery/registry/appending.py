@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
+from typing import Any
 
 from sqlalchemy import Connection, text
 
@@ -15,12 +16,12 @@ from everquery.registry import sqlite, streams
 from everquery.registry.codec import TOGETHER, EncodedRow, encode_change
 from everquery.registry.connections import UNWRITTEN, Connections
 from everquery.registry.digests import HashedRow, digest_at, hashed
-from everquery.registry.rows import whole_number
+from everquery.registry.rows import as_bytes, whole_number
 from everquery.stream import Stream
 
 _ADVANCE = "UPDATE everquery_streams SET head = head + ? WHERE name = ? AND head = ?"
 _INSERT = "INSERT INTO everquery_changes VALUES (?, ?, ?, ?, ?, ?)"
-_SELECT_HEAD = "SELECT head FROM everquery_streams WHERE name = ?"
+_SELECT_HEAD = "SELECT head, digest FROM everquery_streams WHERE name = ?"
 _HEAD = text(_SELECT_HEAD.replace("?", ":name"))
 
 
@@ -55,13 +56,13 @@ class Appender:
         if self.direct is not None:
             self.direct.close()
 
-    def head(self, name: str) -> int:
-        """Return the position behind the last change of a stream."""
+    def look(self, name: str) -> tuple[int, bytes]:
+        """Return the position behind the last change of a stream, and its definition's digest."""
         if self.direct is not None:
             with self._connections.explained():
-                return _known(self.direct.head(name), name)
+                return _known(self.direct.look(name), name)
         with self._connections.reading() as connection:
-            return _known(stored_head(connection, name), name)
+            return _known(connection.execute(_HEAD, {"name": name}).one_or_none(), name)
 
     def append(self, stream: Stream, *changes: Change, head: int, together: bool = False) -> int:
         """Write changes; return the position behind them."""
@@ -106,7 +107,8 @@ def stored_head(connection: Connection, name: str) -> object:
     return connection.execute(_HEAD, {"name": name}).scalar()
 
 
-def _known(value: object, name: str) -> int:
-    if value is None:
+def _known(found: Any, name: str) -> tuple[int, bytes]:  # noqa: ANN401 - a row of the driver's
+    if found is None:
         raise streams.no_stream(name)
-    return whole_number(value, name, "head")
+    head, digest = found
+    return whole_number(head, name, "head"), as_bytes(digest) or b""

@@ -233,6 +233,18 @@ def _spans_of(columns: dict[str, pa.Array]) -> dict[str, SpanColumn]:
     }
 
 
+def attributes_of_parts(payload: bytes) -> set[str]:
+    """Return the attributes that queries name, as far as the bytes can be read."""
+    named: set[str] = set()
+    with contextlib.suppress(*_UNREADABLE):
+        for data in _parts(payload):
+            _check_messages(data)
+            with pa.ipc.open_stream(data) as reader:
+                meta = reader.schema.metadata or {}
+            named.update(map(str, json.loads(meta[b"attributes"])))
+    return named
+
+
 def ids_of_parts(payload: bytes) -> list[str]:
     """Return the ids of the parts of a damaged payload that can still be read."""
     found: list[str] = []

@@ -16,8 +16,10 @@ from everquery.stream import SPANS, Stream
 def stream_as_json(stream: Stream) -> str:
     """Return a stream's definition as JSON."""
     values: dict[str, Any] = asdict(stream)
+    if stream.max_ahead is None:  # older versions do not know it
+        del values["max_ahead"]
     for span in SPANS:
-        if isinstance(values[span], timedelta):
+        if isinstance(values.get(span), timedelta):
             values[span] = {"microseconds": values[span] // timedelta(microseconds=1)}
     return json.dumps(values, sort_keys=True)
 
@@ -26,7 +28,7 @@ def stream_of_json(definition: str) -> Stream:
     """Return the stream of a definition."""
     values: dict[str, Any] = json.loads(definition)
     for span in SPANS:
-        if isinstance(values[span], dict):
+        if isinstance(values.get(span), dict):
             values[span] = timedelta(**values[span])
     return Stream(values.pop("name"), **values)
 

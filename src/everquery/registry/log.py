@@ -81,19 +81,29 @@ class Registry:
         with self._connections.writing() as connection:
             streams.create_stream(connection, stream, self._shown)
 
-    def alter_stream(self, name: str, **spans: SpanLike | None) -> Stream:
-        """Give a stream another ``grace`` or ``expire_after``; return it as it is then.
+    def alter_stream(
+        self, name: str, *, attributes: Sequence[str] = (), **spans: SpanLike | None
+    ) -> Stream:
+        """Give a stream other spans and further attributes; return it as it is then.
 
-        An engine that is open goes on as it was. A snapshot or a checkpoint of the stream as it
-        was does not fit the altered one, and says so when it is restored.
+        An engine that is open goes on with the stream as it was, and says so. A snapshot or a
+        checkpoint fits a stream with other spans, but not one with further attributes, and says
+        so when it is restored.
+
+        Parameters
+        ----------
+        attributes : sequence of str
+            New ones.
+        spans : ``grace``, ``expire_after``, ``max_ahead``
+            None for none.
 
         Raises
         ------
         InvalidStreamError
-            If a span can't be; nothing has changed then.
+            If a span or an attribute can't be; nothing has changed then.
         """
         with self._connections.writing() as connection:
-            return streams.alter_stream(connection, name, spans)
+            return streams.alter_stream(connection, name, attributes, spans)
 
     def drop_stream(self, name: str, *, head: int | None = None) -> None:
         """Forget a stream, its queries and quotas, and whoever reads its log.
@@ -146,7 +156,11 @@ class Registry:
 
     def head(self, name: str) -> int:
         """Return the position behind the last change of a stream."""
-        return self._appender.head(name)
+        return self._appender.look(name)[0]
+
+    def look(self, name: str) -> tuple[int, bytes]:
+        """Return the position behind the last change of a stream, and its definition's digest."""
+        return self._appender.look(name)
 
     def append(self, stream: Stream, *changes: Change, head: int, together: bool = False) -> int:
         """Write changes in one transaction; return the position behind them.

@@ -5,7 +5,12 @@ from __future__ import annotations
 import logging
 import time
 
-from everquery.errors import EverqueryError, RegistryDamagedError, RegistryLostError
+from everquery.errors import (
+    EverqueryError,
+    RegistryDamagedError,
+    RegistryLostError,
+    UnknownStreamError,
+)
 
 REMIND_SECONDS = 60.0
 PATIENCE = 10  # a look that takes a second without an answer is followed by ten without a look
@@ -62,7 +67,7 @@ class Outage:
         if news or self._reminded is None or now - self._reminded > REMIND_SECONDS:
             self._reminded = now
             until = "until their registry is " + ("repaired" if damaged else "back")
-            if isinstance(error, RegistryLostError):
+            if isinstance(error, (RegistryLostError, UnknownStreamError)):
                 until = "from now on"
             log.warning("the queries on %r stay as they are %s: %s", self._stream, until, error)
 

@@ -58,11 +58,10 @@ class DirectLog:
         self._connection: Any = None
         self._cursor: Any = None
 
-    def head(self, name: str) -> object:
-        """Return what a stream's row has as its head; None if there is no stream."""
+    def look(self, name: str) -> Any:  # noqa: ANN401 - the driver's row
+        """Return what a stream's row has as its head and its digest; None if there is no stream."""
         with self._lock:
-            row = self._open().execute(self._head, (name,)).fetchone()
-            return None if row is None else row[0]
+            return self._open().execute(self._head, (name,)).fetchone()
 
     def append(self, name: str, at: int, rows: Iterable[HashedRow]) -> int:
         """Write rows of the log in one transaction; return the position behind them."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from sqlalchemy import Connection, delete, insert, select, text, update
@@ -43,7 +42,7 @@ def create_stream(connection: Connection, stream: Stream, shown: str) -> None:
         if known != stream:
             raise InvalidStreamError(
                 f"{shown} has another stream {stream.name!r}: {known};"
-                f" here it is {stream}. Choose another name"
+                f" here it is {stream}. Give the stream by its name alone, or choose another name"
             )
         return
     first = _first_position(connection, stream.name)
@@ -54,14 +53,13 @@ def create_stream(connection: Connection, stream: Stream, shown: str) -> None:
         write_base(connection, stream.name, base, ())
 
 
-def alter_stream(connection: Connection, name: str, spans: Mapping[str, SpanLike | None]) -> Stream:
-    """Give a stream other spans, and return it as it is then."""
-    unknown = set(spans) - {"grace", "expire_after"}
-    if unknown:
-        raise InvalidStreamError(
-            f"of stream {name!r} only grace and expire_after can be altered, not"
-            f" {', '.join(sorted(unknown))}; create another stream"
-        )
+def alter_stream(
+    connection: Connection,
+    name: str,
+    attributes: Sequence[str],
+    spans: Mapping[str, SpanLike | None],
+) -> Stream:
+    """Give a stream further attributes and other spans, and return it as it is then."""
     streams = tables.streams
     row = connection.execute(
         select(streams.c.definition, streams.c.digest)
@@ -71,11 +69,7 @@ def alter_stream(connection: Connection, name: str, spans: Mapping[str, SpanLike
     if row is None:
         raise no_stream(name)
     stream = stored_stream(name, *row)
-    altered = replace(
-        stream,
-        grace=spans.get("grace", stream.grace),
-        expire_after=spans.get("expire_after", stream.expire_after),
-    )
+    altered = stream.altered(attributes=attributes, **spans)
     definition = stream_as_json(altered)
     changed = {"definition": definition, "digest": digest_of_stream(name, definition)}
     connection.execute(update(streams).where(streams.c.name == name).values(**changed))

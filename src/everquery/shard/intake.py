@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,11 @@ from everquery.errors import InvalidBatchError
 from everquery.index.sort_keys import check_keys, check_rows
 from everquery.shard.contents import Contents
 from everquery.state.accepted import Events, join_events
+from everquery.state.admission import span_in_units
+from everquery.state.clock_guard import judged
 from everquery.state.dead_letters import Letters
 from everquery.state.event_times import in_time_type
-from everquery.state.events import FINE, LATE, Arrivals
+from everquery.state.events import AHEAD, FINE, LATE, Arrivals, decode
 
 
 class Intake:
@@ -24,14 +26,28 @@ class Intake:
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
 
+    def decoded(
+        self,
+        batch: pa.RecordBatch | pa.Table,
+        now: Callable[[pa.DataType], int | float] | None,
+    ) -> Arrivals:
+        """Return a batch as arrays; rows that are too far ahead of a clock are refused."""
+        stream, known = self._contents.stream, self._contents.admission.time_type
+        arrivals = decode(batch, stream)
+        if now is None or pa.types.is_null(arrivals.time_type):
+            return arrivals
+        arrivals = in_time_type(arrivals, known, str(stream.time))
+        kind = arrivals.time_type
+        return judged(arrivals, now(kind) + span_in_units(stream.max_ahead, kind, str(stream.time)))
+
     def check(self, parts: Sequence[Arrivals]) -> list[Arrivals]:
         """Return the batch with times of the stream's type; raise if it can't be of this stream.
 
         Nothing changes but the type of times, with the first batch.
         """
-        held = self._contents.admission.held
+        held, waiting = self._contents.admission.held, len(self._contents.admission.guard)
         rows = sum(map(len, parts))
-        check_rows(rows + (0 if held is None else len(held)))
+        check_rows(rows + (0 if held is None else len(held)) + waiting)
         check_keys(len(self._contents.keys) + rows)
         admission, column = self._contents.admission, str(self._contents.stream.time)
         checked = []
@@ -75,6 +91,7 @@ class Intake:
         admission = self._contents.admission
         first = admission.arrived
         arrived = [self._arrive(arrivals) for arrivals in parts]
+        self.refuse_ahead()
         if len(arrived) != 1:
             arrived = [join_events([admission.no_events(), *arrived])]
         events = arrived[0]
@@ -100,9 +117,8 @@ class Intake:
             weight = None if weight is None else weight[good]
             arrived = arrived[good]
         numbers = self._contents.keys.numbers(key, arrived.size)
-        return admission.arrivals(
-            numbers, time, values, weight, arrived, arrivals.oldest, arrivals.newest
-        )
+        known = arrivals.oldest, arrivals.newest, arrivals.latest
+        return admission.arrivals(numbers, time, values, weight, arrived, *known)
 
     def _refuse(self, arrivals: Arrivals, arrived: Int64s) -> None:
         bad = np.flatnonzero(arrivals.refused != FINE)
@@ -126,16 +142,42 @@ class Intake:
     def refuse_late(self, late: Events) -> None:
         """Put late events among the dead letters."""
         if len(late):
-            self._contents.dead_letters.add(
-                Letters(
-                    late.arrived,
-                    np.full(len(late), LATE, np.uint8),
-                    np.full(len(late), -1, np.int8),
-                    self._contents.keys.arrow().take(pa.array(late.key)),
-                    self._as_time(late.time),
-                    late.values,
-                )
+            self._refuse_events(late, LATE)
+
+    def may_reset_time(self, newest: int | float) -> bool:
+        """Tell whether there is a time to set back; raise if it would be set on."""
+        known = self._contents.admission.newest
+        if known is not None and newest > known:
+            raise InvalidBatchError(
+                f"time can only be set back: {newest} is after {known}, the newest time seen"
+                " (in the unit of the time column). To let time pass, call advance"
             )
+        return known is not None
+
+    def reset_time(self, newest: int | float) -> None:
+        """Set the newest time seen back."""
+        admission = self._contents.admission
+        assert admission.time_type is not None
+        admission.reset(newest)
+        self._contents.hygiene.reset_time(admission.time_type, newest)
+        self.refuse_ahead()
+
+    def refuse_ahead(self) -> None:
+        """Put among the dead letters what the guard against wrong clocks has given up."""
+        for events in self._contents.admission.guard.take_given_up():
+            self._refuse_events(events, AHEAD)
+
+    def _refuse_events(self, events: Events, reason: int) -> None:
+        self._contents.dead_letters.add(
+            Letters(
+                events.arrived,
+                np.full(len(events), reason, np.uint8),
+                np.full(len(events), -1, np.int8),
+                self._contents.keys.arrow().take(pa.array(events.key)),
+                self._as_time(events.time),
+                events.values,
+            )
+        )
 
     def _as_time(self, times: Array) -> pa.Array:
         return as_time(times, self._contents.admission.time_type or pa.null())

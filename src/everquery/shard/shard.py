@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from everquery.shard.upkeep import Upkeep
 from everquery.shard.writing import Names, figure_names, notice_schema, write_notices
 from everquery.state.accepted import Accepted, Events
 from everquery.state.dead_letters import DeadLetters
-from everquery.state.events import Arrivals, decode
+from everquery.state.events import Arrivals
 from everquery.stream import Stream
 
 
@@ -132,15 +132,24 @@ class Shard:
 
     # -- events -------------------------------------------------------------------------------
 
-    def process(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
+    def process(
+        self,
+        batch: pa.RecordBatch | pa.Table,
+        now: Callable[[pa.DataType], int | float] | None = None,
+    ) -> pa.Table:
         """Take in a batch of events; return the notices that it and the changes before it cause.
+
+        Parameters
+        ----------
+        now : function, optional
+            Returns what the clock says, in times of a type.
 
         Raises
         ------
         InvalidBatchError
             If a column is missing or of a wrong type; nothing has changed then.
         """
-        return self.process_parts([decode(batch, self.stream)])
+        return self.process_parts([self._intake.decoded(batch, now)])
 
     def process_parts(self, parts: Sequence[Arrivals], order: Int64s | None = None) -> pa.Table:
         """Take in a batch that is decoded already, in parts that arrived in this order.
@@ -163,18 +172,32 @@ class Shard:
         """Move the newest time seen without an event; return the notices that this causes."""
         self.queries.number_waiting()  # lives begin before time moves
         with self._integrity.changing():
-            self.contents.admission.advance(newest)
-            return self._step(self.contents.admission.no_events())
+            admission = self.contents.admission
+            admission.advance(newest)
+            events = admission.no_events()
+            return self._step(admission.let_in(events) if len(admission.guard) else events)
 
     def flush(self) -> pa.Table:
-        """Let out everything that the grace holds back; return the notices."""
+        """Let out everything that the grace holds back; return the notices.
+
+        What waits for others to vouch for its time is refused: nobody will.
+        """
         admission = self.contents.admission
         admission.flushing = True
         try:
             with self._integrity.changing():
+                admission.guard.give_up()
+                self._intake.refuse_ahead()
                 return self._step(admission.no_events())
         finally:
             admission.flushing = False
+
+    def reset_time(self, newest: int | float) -> None:
+        """Set the newest time seen back; see `everquery.Engine.reset_time`."""
+        if self._intake.may_reset_time(newest):
+            self.queries.number_waiting()  # their lives began before
+            with self._integrity.changing():
+                self._intake.reset_time(newest)
 
     def expire(self, keys: Iterable[Key]) -> pa.Table:
         """Forget keys now; return their leaves."""
@@ -328,6 +351,7 @@ class Shard:
             },
             "events": self.events,
             "held": 0 if held is None else len(held),
+            "ahead": len(contents.admission.guard),
             "notices": self.notices,
             "throttled": hygiene.throttled,
             "undone": hygiene.undone,

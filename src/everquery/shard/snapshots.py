@@ -8,7 +8,7 @@ from everquery.core.parts import pack_parts, unpack_parts
 from everquery.errors import SnapshotError
 from everquery.shard.parts import load_parts, parts_of
 from everquery.shard.shard import Shard
-from everquery.state.stream_header import differences, stream_header
+from everquery.state.stream_header import misfit, stream_header
 from everquery.stream import Stream
 
 
@@ -51,11 +51,11 @@ def _read(stream: Stream, snapshot: memoryview, *, labelled: bool) -> tuple[Shar
     header, saved = unpack_parts(snapshot, parts)
     if header.get("holds") != "snapshot":
         raise DamagedError("it holds something else")
-    said = differences(of_type(header, "stream", dict), stream)
+    said = misfit(of_type(header, "stream", dict), stream)
     if said:
         raise SnapshotError(
-            f"the snapshot is of another stream ({said});"
-            " restore it into an engine of its own stream. The engine is as it was"
+            f"the snapshot can't be restored here: {said}; restore it into an engine of its own"
+            " stream. The engine is as it was"
         )
     check_count("position", header.get("position"))
     load_parts(parts, saved)

@@ -99,8 +99,10 @@ class Upkeep:
         needed = keys.had_events()
         for part in (part for parts in rows.values() for part in parts if part.shape.keyed):
             needed[part.key] = True
-        if contents.admission.held is not None:
-            needed[contents.admission.held.key] = True
+        admission = contents.admission
+        for events in (admission.held, admission.guard.waiting):
+            if events is not None:
+                needed[events.key] = True
         kept = np.flatnonzero(needed)
         if len(keys) - kept.size < max(COMPACT // 4, kept.size):
             return
@@ -108,9 +110,11 @@ class Upkeep:
         for kind, parts in rows.items():
             contents.indexes[kind] = self._built_anew(kind, parts, numbers)
         contents.hygiene.renumber_keys(numbers)
-        held = contents.admission.held
+        held, waiting = admission.held, admission.guard.waiting
         if held is not None:
-            contents.admission.held = replace(held, key=numbers[held.key])
+            admission.held = replace(held, key=numbers[held.key])
+        if waiting is not None:
+            admission.guard.waiting = replace(waiting, key=numbers[waiting.key])
 
     def _built_anew(self, kind: str, rows: list[Rows], numbers: Int32s) -> KindIndex:
         """Return the index of a kind where keys have other numbers.

@@ -23,7 +23,8 @@ from everquery.core.framing import NewerError
 from everquery.core.invariants import refuse
 from everquery.core.parts import Part, Saved, pack_parts, unpack_parts
 from everquery.queries.changes import Change
-from everquery.registry.rows import LogRow, change_of
+from everquery.registry.rows import LogRow
+from everquery.registry.strangers import read_widely
 from everquery.shard import Shard
 from everquery.shard.parts import parts_of
 from everquery.sharding import live
@@ -124,6 +125,8 @@ class DurableShard:
             here = here if behind else None
         elif here is not None:
             here.found = "kept"
+        if here is not None and here.shard.stream != job.stream:
+            here = None  # the stream has been altered
         if here is None:
             here = cls(job, number, store)
             here.found = "rebuilt"
@@ -140,7 +143,7 @@ class DurableShard:
     def read(self, row: LogRow) -> Change:
         """Return the change of a row of the log that has come a long way."""
         row.check(self._job.stream.name)
-        return change_of(row, self._job.stream)
+        return read_widely(row, self._job.stream)[0]
 
     def apply(self, operation: str, payload: bytes) -> None:
         """Apply a part of the log."""

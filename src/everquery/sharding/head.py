@@ -16,7 +16,7 @@ from everquery.core.invariants import check_count, of_type, refuse, short
 from everquery.errors import SnapshotError
 from everquery.sharding.job import Job
 from everquery.sharding.journal import Contents, Store
-from everquery.state.stream_header import differences, stream_header
+from everquery.state.stream_header import misfit, stream_header
 
 VERSION = 1
 NAME = "head"
@@ -146,11 +146,11 @@ def of_checkpoint() -> Iterator[None]:
 
 def _check_job(header: Mapping[str, Any], job: Job, number: int) -> None:
     """Raise if the state is of another job than this one."""
-    said = differences(of_type(header, "stream", dict), job.stream)
+    said = misfit(of_type(header, "stream", dict), job.stream)
     if said:
         raise SnapshotError(
-            f"the checkpoint is of another stream ({said}); give the stream that it is of, or"
-            " start with a new checkpoint"
+            f"the checkpoint does not fit: {said}; give the stream that it is of, or start with a"
+            " new checkpoint"
         )
     if header["wide"] != job.wide:
         raise SnapshotError(

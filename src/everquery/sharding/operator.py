@@ -16,6 +16,7 @@ from everquery.queries.changes import Change, Deregister
 from everquery.registry.codec import encode_change
 from everquery.registry.quarantined import Quarantined
 from everquery.registry.rows import LogRow
+from everquery.registry.strangers import strangers
 from everquery.shard import Shard
 from everquery.shard.failed_merges import FailedMerges
 from everquery.sharding.durable import DurableShard
@@ -276,7 +277,7 @@ class _Batch:
 
     def _misfits_in(self, change: Change) -> dict[tuple[str, str], str]:
         """Return the queries of a change that can't run in this shard, with the reason."""
-        misfits = wrong_keys(change, self.job.key_type)
+        misfits = wrong_keys(change, self.job.key_type) | strangers(change, self.job.stream)
         if self.job.stream.key is not None and not self.job.is_wide(self.number):
             misfits |= across_keys(change)
         return misfits

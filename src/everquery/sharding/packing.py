@@ -18,9 +18,14 @@ from everquery.core.jit import kernel
 from everquery.sharding.places import Places, places_of, with_short_sources
 from everquery.sharding.routing import NO_SECRET, shards_of
 from everquery.sharding.wire import cut, table_of_bytes
+from everquery.state.admission import span_in_units
+from everquery.state.clock_guard import judged
 from everquery.state.event_times import in_time_type
 from everquery.state.events import FINE, Arrivals, decode
 from everquery.stream import Stream
+
+# A column of events that tells what the clock said, in times of the stream's type.
+CLOCK = "everquery clock"
 
 _CARRIED = "carried."
 
@@ -65,7 +70,8 @@ class Packer:
     time_type : Arrow type, optional
         That of the job's times; those of another unit or zone are converted exactly.
 
-    Batches may have the columns of `everquery.sharding.places`; blobs then know their places.
+    Batches may have the columns of `everquery.sharding.places`; blobs then know their places. If
+    the stream has ``max_ahead``, they have a column `CLOCK`.
     """
 
     stream: Stream
@@ -92,6 +98,7 @@ class Packer:
             arrivals = in_time_type(
                 decode(table, self.stream), self.time_type, str(self.stream.time)
             )
+            arrivals = _judged(arrivals, table, self.stream)
             for shard, blob in self._split(arrivals, carried, places_of(table)):
                 yield number, shard, blob
 
@@ -148,6 +155,32 @@ def _joined(batches: Iterable[pa.RecordBatch], enough: int, most_bytes: int) -> 
         size += more
     if rows:
         yield pa.Table.from_batches(waiting)
+
+
+def _judged(arrivals: Arrivals, table: pa.Table, stream: Stream) -> Arrivals:
+    """Refuse the rows that are further ahead of their clock than the stream allows.
+
+    A row of which the clock is null is not ahead.
+    """
+    if stream.max_ahead is None or pa.types.is_null(arrivals.time_type):
+        return arrivals
+    span = span_in_units(stream.max_ahead, arrivals.time_type, str(stream.time))
+    clock = _in_units(table[CLOCK].combine_chunks(), arrivals.time_type)
+    most = np.iinfo(np.int64).max - int(span)  # so that no sum is beyond 64 bits
+    latest = np.minimum(np.asarray(clock.fill_null(most)), most) + span
+    return judged(arrivals, latest)
+
+
+def _in_units(clock: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return what a clock says as numbers, in the unit of times of a type; in UTC without zone."""
+    if pa.types.is_timestamp(clock.type):
+        plain = clock.cast(pa.int64()).cast(pa.timestamp(clock.type.unit))
+        clock = plain.cast(
+            pa.timestamp(kind.unit) if pa.types.is_timestamp(kind) else kind, safe=False
+        )
+    if pa.types.is_date32(clock.type):
+        clock = clock.cast(pa.int32())
+    return clock.cast(pa.float64() if kind == pa.float64() else pa.int64())
 
 
 def _with_ends_of_time(arrivals: Arrivals) -> Arrivals:
@@ -254,6 +287,7 @@ def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> Unpacked:
         culprit=np.full(n, -1, np.int8) if culprit is None else culprit,
         oldest=None if oldest is None else number(oldest),
         newest=None if newest is None else number(newest),
+        latest=None if stream.max_ahead is None else np.inf,  # it was judged before it was packed
     )
     carried = {
         name.removeprefix(_CARRIED): column

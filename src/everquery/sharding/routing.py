@@ -19,6 +19,7 @@ from everquery.queries.changes import Change, Register, RegisterBlocks
 from everquery.queries.known import spec_of
 from everquery.registry.codec import encode_change, names_in
 from everquery.registry.rows import LogRow, change_of
+from everquery.registry.strangers import read_widely
 from everquery.state.keys import family_of_key, type_of_key
 from everquery.stream import Stream
 
@@ -73,10 +74,12 @@ def route(row: LogRow, stream: Stream, shards: Shards) -> Iterator[tuple[int, Lo
     to one of the wide shards. All other queries go to every shard that is not wide. Changes that
     end, pause or resume queries name them only by id, so they go to all shards, and a shard ignores
     ids that it does not have. Queries that take the place of others, and may belong to other shards
-    than those, go to all shards too: those that they do not belong to let the old ones end.
+    than those, go to all shards too: those that they do not belong to let the old ones end. A query
+    that names an attribute which the stream lacks is routed like the others; the shards leave it
+    out.
     """
     row.check(stream.name)
-    change = change_of(row, stream)
+    change, stream = read_widely(row, stream)
     for shard in range(shards.keyed + shards.wide):
         part = _part(change, shard, shards, stream)
         if part is change:

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from everquery.errors import InvalidBatchError
 from everquery.state.admission import span_in_units
-from everquery.stream import Stream
+from everquery.stream import SPANS, Stream
 
 LOG, EVENTS = 0, 1
 
@@ -104,8 +104,10 @@ def check_columns(schema: StructType, stream: Stream) -> None:
         _expect(name, kinds, _NUMBERS, "numbers")
     _expect(stream.weight, kinds, _NUMBERS, "integers")
     _, time_type = time_types(schema, stream)
-    for span in (stream.grace, stream.expire_after):
-        span_in_units(span, time_type, str(stream.time))  # raises where the unit does not fit
+    for span in SPANS:
+        span_in_units(
+            getattr(stream, span), time_type, str(stream.time)
+        )  # raises where the unit does not fit
 
 
 def _expect(

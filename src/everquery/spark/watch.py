@@ -18,6 +18,7 @@ from everquery.shard.writing import notice_schema
 from everquery.sharding.job import Job
 from everquery.sharding.places import OFFSET, PATH, SOURCE
 from everquery.sharding.telling import plain_schema
+from everquery.spark.clock import clock_column
 from everquery.spark.partitions import MOST_SHARDS, shard_codes
 from everquery.spark.quarantine_reports import HELD_OUT, OBSERVED, REGISTRY, report_quarantined
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
@@ -52,6 +53,7 @@ def watch(
     place: Sequence[str] = (),
     file_order: Literal["name", "time"] = "name",
     wide_shards: int = 1,
+    clock: str | None = None,
 ) -> DataFrame:
     """Return the notices of a registry's standing queries over a streaming DataFrame.
 
@@ -87,6 +89,11 @@ def watch(
         together, such as thresholds without key. Without such queries 0 saves sending all events
         twice; one that comes all the same is then quarantined. Like `shards`, it stays the same
         for the life of a checkpoint.
+    clock : str, optional
+        For a stream with ``max_ahead``: a column that tells when an event came in, of the type of
+        the time column, such as the timestamp of a Kafka record. Without it the clock is the
+        timestamp of the batch, which Spark records, so that a replay agrees; times that are plain
+        numbers need a column.
 
     Returns
     -------
@@ -128,6 +135,7 @@ def watch(
     codes = shard_codes(job.units)
     columns = {name: functions.col(quoted(name)) for name in (*stream.columns(), *carry)}
     columns |= _placed(df, place, file_order)
+    columns |= clock_column(df, stream, clock)
     # By numbers: mapInArrow can't handle names with dots or backticks.
     numbered = [column.alias(f"c{i}") for i, column in enumerate(columns.values())]
     events = df.select(*numbered).mapInArrow(PackEvents(job, codes, list(columns)), PACKED)

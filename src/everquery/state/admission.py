@@ -24,8 +24,9 @@ from everquery.errors import InvalidBatchError
 from everquery.index.rows import Grouped
 from everquery.queries.spans import in_words
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
+from everquery.state.clock_guard import ClockGuard
 from everquery.state.keys import KeyTable
-from everquery.stream import Stream
+from everquery.stream import SPANS, Stream
 
 FIGURES = ("arrived", "newest", "oldest", "began")
 
@@ -126,6 +127,7 @@ class Admission:
         self.oldest: int | float | None = None  # of all arrivals until the first is let out
         self.began: int | float | None = None  # the time of the first event that was let out
         self.held: Events | None = None
+        self.guard = ClockGuard(keys)
         self.flushing = False
         self._counts: Int32s = np.zeros(16, np.int32)
 
@@ -133,8 +135,8 @@ class Admission:
         """Raise if the stream's spans can't be told in times of this type; change nothing."""
         if self._stream.time is None or pa.types.is_null(kind):
             return
-        for span in (self._stream.grace, self._stream.expire_after):
-            span_in_units(span, kind, str(self._stream.time))
+        for span in SPANS:
+            span_in_units(getattr(self._stream, span), kind, str(self._stream.time))
 
     def set_time_type(self, kind: pa.DataType) -> None:
         """Fix the type of the stream's times, with its first batch."""
@@ -166,29 +168,50 @@ class Admission:
         arrived: Int64s,
         oldest: int | float | None = None,
         newest: int | float | None = None,
+        latest: int | float | None = None,
     ) -> Events:
-        """Return new events, and move the newest time seen.
-
-        `oldest` and `newest` are those of `Arrivals`.
-        """
+        """Return new events, and move the newest time seen; the last three are as in `Arrivals`."""
         n = key.size
         # Arrays from Arrow are read only, which Numba takes for a type of its own.
         time = np.zeros(n, np.int64) if time is None else np.require(time, requirements="W")
-        if self._stream.time is not None:
-            if n:
-                newest = time.max().item() if newest is None else newest
-            if newest is not None:
-                self.advance(newest)
-            if self.began is None and (n or oldest is not None):
-                oldest = time.min().item() if oldest is None else oldest
-                self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
-        if weight is None:
-            weight = np.ones(n, np.int64)
-        return Events(key, time, np.empty(n, np.int64), values, weight, arrived)
+        weight = np.ones(n, np.int64) if weight is None else weight
+        events = Events(key, time, np.empty(n, np.int64), values, weight, arrived)
+        if self._stream.time is None:
+            return events
+        if self._stream.max_ahead is not None:
+            events = self.let_in(events, latest)
+            time = events.time
+        elif len(self.guard):  # the stream has no such guard any more
+            self.guard.give_up()
+        if time.size:
+            newest = time.max().item() if newest is None else newest
+        if newest is not None:
+            self.advance(newest)
+        if self.began is None and (time.size or oldest is not None):
+            oldest = time.min().item() if oldest is None else oldest
+            self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
+        return events
+
+    def let_in(self, events: Events, latest: int | float | None = None) -> Events:
+        """Return the events that the guard against wrong clocks lets in, in order of arrival."""
+        if latest is not None:
+            return self.guard.let_in_by_clock(events, latest)
+        span = self._span(self._stream.max_ahead)
+        return self.guard.let_in(events, self.newest, span, self.held)
 
     def advance(self, newest: int | float) -> None:
         """Say that the newest time seen is at least this."""
         self.newest = newest if self.newest is None else max(self.newest, newest)
+
+    def reset(self, newest: int | float) -> None:
+        """Set the newest time seen back; what is held back or waits beyond it is given up."""
+        self.newest = newest
+        self._keys.set_back(newest)
+        self.guard.waiting = self.guard.up_to(self.guard.waiting, newest)
+        self.held = self.guard.up_to(self.held, newest)
+        self.began = None if self.began is None else min(self.began, newest)
+        if self.began is None:
+            self.oldest = None if self.held is None else self.held.time.min().item()
 
     @property
     def now(self) -> int | float | None:
@@ -232,6 +255,7 @@ class Admission:
             saved.arrays[f"held.{name}"] = getattr(self.held or self.no_events(), name)
         # They get it when they are let out.
         saved.arrays["held.seq"] = np.zeros_like(saved.arrays["held.seq"])
+        self.guard.save(saved.arrays)
 
     def load(self, saved: Saved) -> None:
         """Take over what was held back, and how far time was; its type is known already."""
@@ -239,6 +263,7 @@ class Admission:
             setattr(self, name, saved.values[name])
         held = Events(*(saved.arrays[f"held.{name}"] for name in COLUMNS))
         self.held = held if len(held) else None
+        self.guard.load(saved.arrays)
 
     def _release(self, arrivals: Events) -> Events:
         """Return what is due in time order; hold the rest back."""

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from everquery.core.arrays import Array, Bytes, Floats, Int64s
 from everquery.state.events import (
+    AHEAD,
     INEXACT_ATTRIBUTE,
     LATE,
     NAN_ATTRIBUTE,
@@ -34,6 +35,7 @@ _DETAILS = {
     NAN_ATTRIBUTE: "{} is NaN",
     INEXACT_ATTRIBUTE: "{} is a number that float64 can't hold exactly",
     LATE: "older than the last accepted event of its key",
+    AHEAD: "further ahead than the max_ahead of the stream allows",
 }
 _UNREAD = (UNREADABLE_KEY, UNREADABLE_TIME, UNREADABLE_ATTRIBUTE, UNREADABLE_WEIGHT)
 
@@ -123,7 +125,7 @@ class DeadLetters:
     def _example(self, letters: Letters, row: int) -> Example:
         reason = int(letters.reason[row])
         value = None if letters.text is None else letters.text[row].as_py()
-        if reason == LATE:
+        if reason in (LATE, AHEAD):
             value = letters.time[row].cast(pa.string()).as_py()
         elif reason == NAN_ATTRIBUTE:
             value = "NaN"

@@ -36,6 +36,7 @@ REASONS = (
     "unreadable_time",
     "unreadable_attribute",
     "unreadable_weight",
+    "ahead",
 )
 (
     FINE,
@@ -51,6 +52,7 @@ REASONS = (
     UNREADABLE_TIME,
     UNREADABLE_ATTRIBUTE,
     UNREADABLE_WEIGHT,
+    AHEAD,
 ) = range(len(REASONS))
 _UNREADABLE_TYPE = pa.map_(pa.string(), pa.string())
 _INTEGER = r"^\s*[+-]?\d+\s*$"
@@ -75,6 +77,8 @@ class Arrivals:
         The value that is at fault as it was read, where that is known.
     oldest, newest : int or float, optional
         For a part of a larger batch: the least and the largest time of the good rows in all parts.
+    latest : int or float, optional
+        The latest time that a clock allows; later rows are refused. None without a clock.
     """
 
     key: pa.Array | None
@@ -87,6 +91,7 @@ class Arrivals:
     text: pa.Array | None = None
     oldest: int | float | None = None
     newest: int | float | None = None
+    latest: int | float | None = None
 
     def __len__(self) -> int:
         return int(self.refused.size)

@@ -43,6 +43,12 @@ class Hygiene:
         self.rules.set_time_type(kind, dtype)
         self.pairs.set_time_type(dtype)
 
+    def reset_time(self, kind: pa.DataType, time: int | float) -> None:
+        """Let nothing wait longer than its own span from a time that was set back."""
+        self.rules.reset_time(kind, time)
+        if len(self.pairs):
+            self.pairs.reset_time(time, self.rules.dwell, self.rules.throttle)
+
     def drop(self, slots: Int32s) -> None:
         """Forget queries that end."""
         if self.rules.spanned:

@@ -117,6 +117,10 @@ class KeyTable:
         had: Bools = self.next_seq[: len(self)] > 0
         return had
 
+    def set_back(self, time: int | float) -> None:
+        """Let no key's last event be after a time."""
+        np.minimum(self.last_time, self.last_time.dtype.type(time), out=self.last_time)
+
     def keep(self, numbers: Int64s) -> Int32s:
         """Forget all keys but some, given in ascending order; return the new number of each.
 

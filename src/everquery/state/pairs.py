@@ -210,6 +210,20 @@ class PairTable:
         found = pairs[(pairs != FREE) & waits & np.isin(pairs & SLOT_MASK, slots)]
         return found >> KEY_SHIFT, found & SLOT_MASK
 
+    def reset_time(self, time: int | float, dwell: Array, throttle: Array) -> None:
+        """Let nothing wait longer than the span of its query from a time that was set back."""
+        entries = self.entries
+        used = np.flatnonzero(entries.pair != FREE)
+        entries.soonest[used] = self.never[0]
+        for chosen, deadline, span in (
+            (entries.crossing != NOTHING, entries.deadline, dwell),
+            (entries.open != 0, entries.closes, throttle),
+        ):
+            rows = used[chosen[used]]
+            longest = span[entries.pair[rows] & SLOT_MASK] + deadline.dtype.type(time)
+            deadline[rows] = np.minimum(deadline[rows], longest)
+            entries.soonest[rows] = np.minimum(entries.soonest[rows], deadline[rows])
+
     def renumber(self, slots: Array) -> None:
         """Give all queries other slots, by their present ones."""
         pairs = self.entries.pair

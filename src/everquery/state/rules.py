@@ -199,6 +199,13 @@ class Rules:
         self._unbased = self._unbased[~np.isin(self._unbased, slots)]
         self.still_living()
 
+    def reset_time(self, kind: pa.DataType, time: int | float) -> None:
+        """Let no query live longer than its span from a time that was set back."""
+        slots, ends = self.ends()
+        if slots.size:
+            self._let_live(slots, kind, time)
+            self.set_ends(slots, np.minimum(ends, self.end[slots]))
+
     @property
     def waits_for_first_event(self) -> bool:
         """Whether lives are to begin with the first event."""

@@ -1,4 +1,7 @@
-"""A stream's definition in saved state: written as plain values, and compared when it is read."""
+"""A stream's definition in saved state: written as plain values, and compared when it is read.
+
+State depends on the columns of a stream, and not on its spans: those may have been altered since.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from everquery.stream import SPANS, Stream
+from everquery.stream import ROLES, SPANS, Stream
 
 
 def stream_header(stream: Stream) -> dict[str, Any]:
@@ -16,6 +19,26 @@ def stream_header(stream: Stream) -> dict[str, Any]:
         if isinstance(values[span], timedelta):
             values[span] = {"microseconds": values[span] // timedelta(microseconds=1)}
     return {name: list(value) if name == "attributes" else value for name, value in values.items()}
+
+
+def misfit(header: dict[str, Any], stream: Stream) -> str:
+    """Return why state of a stream with this header can't be state of a stream; empty if it can."""
+    ours = stream_header(stream)
+    if all(ours[role] == header.get(role) for role in ROLES):
+        return ""
+    before, now = header.get("attributes"), ours["attributes"]
+    if (
+        isinstance(before, list)
+        and now[: len(before)] == before
+        and all(ours[role] == header.get(role) for role in ROLES if role != "attributes")
+    ):
+        added = ", ".join(map(repr, now[len(before) :]))
+        return (
+            f"it is from before {added} was added to stream {stream.name!r}, and knows no values of"
+            " that. Begin without it: the queries are in the registry, and what they remember"
+            " begins anew; or go on with the stream as it was"
+        )
+    return f"it is of another stream ({differences(header, stream)})"
 
 
 def differences(header: dict[str, Any], stream: Stream) -> str:

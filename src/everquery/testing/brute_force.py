@@ -13,45 +13,14 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
+from everquery.errors import InvalidBatchError
 from everquery.kinds import KINDS
 from everquery.kinds.twin import Seen, Twin
 from everquery.queries import Query
 from everquery.stream import Stream
+from everquery.testing.brute_state import Series, Standing, Window
+from everquery.testing.clock_twin import vouched_for
 from everquery.testing.notice import Event, Notice, unsound
-
-
-@dataclass
-class _Series:
-    """What is known of one key."""
-
-    seq: int = 0
-    time: Any = None
-    values: tuple[float, ...] = ()
-    in_sight: bool = False
-
-
-@dataclass
-class _Window:
-    """In which notices of one query and key are held back."""
-
-    end: Any
-    held: list[Notice] = field(default_factory=list)
-
-
-@dataclass
-class _Standing:
-    query: Query
-    twin: Twin
-    paused: bool = False
-    announce: str | None = "registered"
-    end: Any = None
-    pending: dict[Any, tuple[Any, Notice]] = field(default_factory=dict)
-    windows: dict[Any, _Window] = field(default_factory=dict)
-    replaces: tuple[Query, frozenset[Any]] | None = None  # with the keys that were undecided
-
-    def sees(self, moment: Any) -> bool:  # noqa: ANN401 - a number, or None without time
-        """Tell whether the query still lives then."""
-        return self.end is None or moment is None or moment < self.end
 
 
 @dataclass
@@ -68,11 +37,12 @@ class BruteForce:
 
     stream: Stream
     refused: list[tuple[Event, str]] = field(default_factory=list)
-    _queries: dict[str, _Standing] = field(default_factory=dict)
-    _series: dict[Any, _Series] = field(default_factory=dict)
+    _queries: dict[str, Standing] = field(default_factory=dict)
+    _series: dict[Any, Series] = field(default_factory=dict)
     _newest: Any = None
     _time_began: bool = False
     _held: list[Event] = field(default_factory=list)
+    _ahead: list[Event] = field(default_factory=list)
     _twins: dict[str, Twin] = field(default_factory=dict)
     _begun: bool = False
 
@@ -86,8 +56,8 @@ class BruteForce:
         twin.begin(query)
         self._stand(query, twin)
 
-    def _stand(self, query: Query, twin: Twin) -> _Standing:
-        standing = self._queries[query.id] = _Standing(query, twin)
+    def _stand(self, query: Query, twin: Twin) -> Standing:
+        standing = self._queries[query.id] = Standing(query, twin)
         if query.ttl is not None and self._newest is not None:
             standing.end = self._newest + query.ttl
         return standing
@@ -142,11 +112,18 @@ class BruteForce:
 
     # -- steps --------------------------------------------------------------------------------
 
-    def process(self, events: Iterable[Event]) -> list[Notice]:
-        """Return the notices of a batch."""
+    def process(
+        self,
+        events: Iterable[Event],
+        *,
+        now: Any = None,  # noqa: ANN401 - a number
+    ) -> list[Notice]:
+        """Return the notices of a batch; `now` is what the clock says."""
         self._begun = True
         notices = list(self._announce())
         arrivals = [event for event in events if self._is_sound(event)]
+        if self.stream.max_ahead is not None:
+            arrivals = self._let_in(arrivals, now)
         for event in arrivals:
             self._arrive(event)
         notices.extend(self._accept_all(self._release(arrivals)))
@@ -161,7 +138,8 @@ class BruteForce:
         return self.process([])
 
     def flush(self) -> list[Notice]:
-        """Return the notices of all events that are held back."""
+        """Return the notices of all events that are held back; what waits is refused."""
+        self._refuse_ahead(self._ahead)
         notices = list(self._announce())
         held, self._held = self._held, []
         if held:
@@ -169,6 +147,20 @@ class BruteForce:
         notices.extend(self._accept_all(held))
         notices.extend(self._end_of_step(self._newest))
         return notices
+
+    def reset_time(self, time: Any) -> None:  # noqa: ANN401 - a number
+        """Set the newest time seen back; nothing waits longer than its span from there."""
+        if self._newest is None:
+            return
+        if time > self._newest:
+            raise InvalidBatchError(f"{time} is after the newest time seen")
+        self._newest = time
+        column = str(self.stream.time)
+        self._refuse_ahead([event for event in self._ahead + self._held if event[column] > time])
+        for series in self._series.values():
+            series.time = min(series.time, time)
+        for standing in self._queries.values():
+            standing.set_back(time)
 
     def expire(self, key: object) -> list[Notice]:
         """Return the notices of a key that is forgotten now."""
@@ -211,7 +203,7 @@ class BruteForce:
             standing.announce = standing.replaces = None
 
     @staticmethod
-    def _announced(standing: _Standing, key: object, values: tuple[float, ...]) -> str | None:
+    def _announced(standing: Standing, key: object, values: tuple[float, ...]) -> str | None:
         if standing.replaces is None:
             return standing.twin.announce(standing.query, key, values)
         old, undecided = standing.replaces
@@ -222,6 +214,31 @@ class BruteForce:
         if reason is not None:
             self.refused.append((event, reason))
         return reason is None
+
+    def _let_in(self, arrivals: list[Event], now: Any) -> list[Event]:  # noqa: ANN401 - a number
+        """Return the events that are not ahead of their time; refuse the others, or let them wait.
+
+        The last are in `_ahead`.
+        """
+        every = self._ahead + arrivals
+        if now is None:
+            keys = {key for key, series in self._series.items() if series.seq}
+            keys |= {self._key(event) for event in self._held}
+            fine, self._ahead = vouched_for(self.stream, every, self._newest, keys)
+            return [event for event in every if any(event is each for each in fine)]
+        limit = now + self.stream.max_ahead
+        late = [event for event in every if event[str(self.stream.time)] > limit]
+        self._refuse_ahead(late)
+        self._ahead = []
+        return [event for event in every if event[str(self.stream.time)] <= limit]
+
+    def _refuse_ahead(self, events: list[Event]) -> None:
+        self.refused.extend((event, "ahead") for event in events)
+        for kept in (self._ahead, self._held):
+            kept[:] = [event for event in kept if not any(event is each for each in events)]
+
+    def _key(self, event: Event) -> Any:  # noqa: ANN401 - whatever keys are
+        return None if self.stream.key is None else event[self.stream.key]
 
     def _arrive(self, event: Event) -> None:
         if self.stream.time is not None:
@@ -246,7 +263,7 @@ class BruteForce:
         last_of = {}
         for place, event in enumerate(events):
             if kept[place]:
-                last_of[None if self.stream.key is None else event[self.stream.key]] = place
+                last_of[self._key(event)] = place
         last_of_all = max(last_of.values(), default=-1)
         for place, event in enumerate(events):
             yield from self._accept(event, place in last_of.values(), place == last_of_all)
@@ -258,7 +275,7 @@ class BruteForce:
         newest = {key: series.time for key, series in self._series.items() if series.seq}
         kept = []
         for event in events:
-            key = None if self.stream.key is None else event[self.stream.key]
+            key = self._key(event)
             time = event[self.stream.time]
             kept.append(key not in newest or time >= newest[key])
             if kept[-1]:
@@ -267,9 +284,9 @@ class BruteForce:
 
     def _accept(self, event: Event, last_of_key: bool, last_of_all: bool) -> Iterator[Notice]:
         """Accept an event, perhaps its key's last of the step, or the last of all."""
-        key = None if self.stream.key is None else event[self.stream.key]
+        key = self._key(event)
         time = None if self.stream.time is None else event[self.stream.time]
-        series = self._series.setdefault(key, _Series())
+        series = self._series.setdefault(key, Series())
         if time is not None and series.seq and time < series.time:
             self.refused.append((event, "late"))
             return
@@ -286,7 +303,7 @@ class BruteForce:
             if not standing.paused and standing.sees(time):
                 yield from self._answer(standing, seen, series)
 
-    def _answer(self, standing: _Standing, seen: Seen, series: _Series) -> Iterator[Notice]:
+    def _answer(self, standing: Standing, seen: Seen, series: Series) -> Iterator[Notice]:
         for told in list(standing.twin.answer(standing.query, seen)):
             notice = self._notice(standing.query, told.event, seen.key, series, None)
             yield from self._happen(standing, replace(notice, further=told.further))
@@ -354,7 +371,7 @@ class BruteForce:
             if standing.end is not None and at_home and standing.query.key == key:
                 yield standing.end, number, 2, partial(self._end_at_home, standing, key)
 
-    def _happen(self, standing: _Standing, notice: Notice) -> Iterator[Notice]:
+    def _happen(self, standing: Standing, notice: Notice) -> Iterator[Notice]:
         """Let a crossing dwell, if its query asks for that."""
         query = standing.query
         dwell = getattr(query, "dwell", None)
@@ -366,11 +383,11 @@ class BruteForce:
         else:
             standing.pending[notice.key] = notice.time + dwell, notice
 
-    def _count(self, standing: _Standing, key: object) -> Iterator[Notice]:
+    def _count(self, standing: Standing, key: object) -> Iterator[Notice]:
         deadline, notice = standing.pending.pop(key)
         yield from self._tell(standing, replace(notice, time=deadline))
 
-    def _tell(self, standing: _Standing, notice: Notice) -> Iterator[Notice]:
+    def _tell(self, standing: Standing, notice: Notice) -> Iterator[Notice]:
         """Tell a notice that counts, or hold it back."""
         query = standing.query
         if not standing.twin.tells(query, notice.event):
@@ -379,13 +396,13 @@ class BruteForce:
             standing.windows[notice.key].held.append(notice)
             return
         if query.throttle is not None:
-            standing.windows[notice.key] = _Window(notice.time + query.throttle)
+            standing.windows[notice.key] = Window(notice.time + query.throttle)
         yield notice
 
-    def _close(self, standing: _Standing, key: object) -> Iterator[Notice]:
+    def _close(self, standing: Standing, key: object) -> Iterator[Notice]:
         window = standing.windows.pop(key)
         if window.held:
-            standing.windows[key] = _Window(window.end + standing.query.throttle)
+            standing.windows[key] = Window(window.end + standing.query.throttle)
             yield replace(
                 window.held[-1],
                 time=window.end,
@@ -393,17 +410,17 @@ class BruteForce:
                 held_back=len(window.held),
             )
 
-    def _end_at_home(self, standing: _Standing, key: object) -> list[Notice]:
+    def _end_at_home(self, standing: Standing, key: object) -> list[Notice]:
         return [self._end(standing, key)]
 
-    def _end(self, standing: _Standing, key: object) -> Notice:
+    def _end(self, standing: Standing, key: object) -> Notice:
         self.deregister(standing.query.id)
         nothing = (None,) * len(self.stream.attributes)
         return Notice(standing.query.id, "end", key, -1, "ttl", standing.end, nothing)
 
-    def _expire(self, key: object, series: _Series, when: Any) -> Iterator[Notice]:  # noqa: ANN401
+    def _expire(self, key: object, series: Series, when: Any) -> Iterator[Notice]:  # noqa: ANN401
         series.in_sight = False
-        ended = _Series(series.seq, when, series.values)
+        ended = Series(series.seq, when, series.values)
         for standing in self._queries.values():
             if standing.paused or not standing.sees(when):
                 continue
@@ -414,7 +431,7 @@ class BruteForce:
 
     @staticmethod
     def _notice(
-        query: Query, event: str, key: object, series: _Series, reason: str | None
+        query: Query, event: str, key: object, series: Series, reason: str | None
     ) -> Notice:
         return Notice(query.id, event, key, series.seq - 1, reason, series.time, series.values)
 

@@ -32,13 +32,19 @@ __all__ = [
 
 
 def streams(*, bare: bool = False) -> st.SearchStrategy[Stream]:
-    """Return streams with and without key, time, grace and expiry, over one or two attributes.
+    """Return streams with and without key, time and spans, over one or two attributes.
 
     With `bare`, some have no attributes.
     """
 
     def build(
-        keyed: bool, timed: bool, grace: int | None, expiry: int | None, n: int, weighed: bool
+        keyed: bool,
+        timed: bool,
+        grace: int | None,
+        expiry: int | None,
+        ahead: int | None,
+        n: int,
+        weighed: bool,
     ) -> Stream:
         return Stream(
             "s",
@@ -48,14 +54,13 @@ def streams(*, bare: bool = False) -> st.SearchStrategy[Stream]:
             weight="w" if weighed else None,
             grace=grace if timed else None,
             expire_after=expiry if timed else None,
+            max_ahead=ahead if timed else None,
         )
 
     spans = st.none() | st.integers(1, 6)
-    return st.builds(
-        build, st.booleans(), st.booleans(), spans, spans,
-        st.integers(0, 3).map(lambda n: min(n, 2)) if bare else st.integers(1, 2),
-        st.booleans(),
-    )  # fmt: skip
+    yes = st.booleans()
+    some = st.integers(0, 3).map(lambda n: min(n, 2)) if bare else st.integers(1, 2)
+    return st.builds(build, yes, yes, spans, spans, spans, some, yes)
 
 
 def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrategy[Query]:
@@ -76,6 +81,8 @@ def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[
         columns["k"] = st.sampled_from([*KEYS, *KEYS, None])
     if stream.time:
         columns["t"] = st.integers(0, 3 if in_order else 20)
+        if stream.max_ahead is not None:  # clocks jump
+            columns["t"] = columns["t"] | st.integers(200, 203)
     for name in stream.attributes:
         columns[name] = st.sampled_from([*VALUES, *VALUES[1:-1], None, math.nan])
     if stream.weight:
@@ -117,11 +124,19 @@ class History:
     changes : dict from position to changes
         What happens before the event at that position: pairs of a method's name and its argument.
         Some are steps of their own, with notices: ``advance``, ``flush`` and ``expire``.
+    clocks : tuple of numbers or None
+        What the clock says to a batch, by the position at which it begins, over and over again;
+        empty without a clock.
     """
 
     stream: Stream
     events: list[dict[str, Any]]
     changes: dict[int, list[tuple[str, Any]]] = field(default_factory=dict)
+    clocks: tuple[int | None, ...] = ()
+
+    def now(self, position: int) -> int | None:
+        """Return what the clock says to a batch that begins at a position."""
+        return self.clocks[position % len(self.clocks)] if self.clocks else None
 
 
 @st.composite
@@ -131,11 +146,18 @@ def histories(
     """Return histories in which queries come, change, go, pause and resume while events flow.
 
     With `steps`, time also advances without events, held events are let out, and keys expire. In
-    order, no event is older than an earlier one, or than time was said to be.
+    order, no event is older than an earlier one, or than time was said to be, and the clock stands
+    still. Without `steps` there always is a clock, if the stream compares times with one.
     """
     stream = draw(streams(bare=all(kind.boxed for kind in kinds)))
     rows = draw(events(stream, in_order=in_order))
     history = History(stream, rows)
+    if stream.max_ahead is not None:
+        clock = st.integers(0, 30) | st.integers(190, 210)
+        clocks = st.lists(clock if in_order or not steps else clock | st.none(), min_size=1)
+        history.clocks = tuple(draw(clocks))[: 1 if in_order else None]
+        if steps and draw(st.booleans()):
+            history.clocks = ()
     live: dict[str, Query] = {}
     for step in range(draw(st.integers(1, 8))):
         position = 0 if step == 0 else draw(st.integers(0, len(rows)))
@@ -164,12 +186,14 @@ def _change(
     """Return a change that is valid now; `live` has the live queries by id."""
     free = [name for name in "pqrstuvw" if name not in live]
     changes = ["register", "register", "deregister", "pause", "resume", "replace"]
-    own_steps = ["advance", "flush", "expire"] if steps else []
+    own_steps = ["advance", "flush", "expire", "reset_time"] if steps else []
     what = draw(st.sampled_from([*changes, *changes, *own_steps]))
     if what == "advance":
         return what, draw(st.integers(0, 40))
     if what == "flush":
         return what, None
+    if what == "reset_time":
+        return what, draw(st.integers(0, 20))
     if what == "expire":
         return what, draw(st.sampled_from(KEYS))
     if (what == "register" or not live) and free:

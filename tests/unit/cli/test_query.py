@@ -74,6 +74,22 @@ class TestStreams:
         assert (altered["grace"], altered["expire_after"]) == (None, "3600s")
         assert [query["id"] for query in shell.json("query", "list")] == ["a"]
 
+    def test_new_attributes_and_a_guard_against_wrong_clocks(self, shell):
+        told = shell("stream", "alter", "trades", "-a", "volume", "--max-ahead", "1h").stdout
+        assert told.startswith("stream 'trades' has price, volume; grace none, expire-after none")
+        assert shell.json("stream", "show")["max_ahead"] == "3600s"
+        shell("query", "add", "large", "--kind", "range", "--box", "volume=100..")
+        query = "CREATE STANDING QUERY b AS SELECT * FROM trades WHERE bid > 1 EMIT MATCHES"
+        alter = "ALTER STREAM trades SET (max_ahead = NULL), ADD COLUMN bid DOUBLE"
+        assert "a text of its own" in shell("sql", f"{alter}; {query}", code=1).stderr
+        shell("sql", alter)
+        shell("sql", query)
+        shown = shell.json("stream", "show")
+        assert (shown["max_ahead"], shown["attributes"]) == (None, ["price", "volume", "bid"])
+        assert "2 live queries" in shell("sql", "DROP STREAM trades", code=1).stderr
+        shell("sql", "DROP STREAM trades CASCADE")
+        assert shell.json("stream", "list") == []
+
     @pytest.mark.parametrize(
         ("options", "code", "said"),
         [
@@ -81,6 +97,8 @@ class TestStreams:
             (["--grace", "soon"], 2, "is no span"),
             (["--grace=-1"], 2, "it must be positive"),
             (["--expire-after", "0"], 1, "it must be positive"),
+            (["--max-ahead", "0"], 1, "it must be positive"),
+            (["-a", "price"], 1, "column 'price' is named twice"),
         ],
     )
     def test_what_can_not_be_altered(self, shell, options, code, said):

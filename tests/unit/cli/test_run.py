@@ -259,6 +259,28 @@ def test_held_back_events_come_at_the_end(shell, tmp_path):
     assert len(shell("run", path, "-s", "slow").stdout.splitlines()) == 3
 
 
+@pytest.mark.parametrize("later", ["2099-01-01T00:00:00", "2099-01-01T00:00:00Z", "2099-01-01"])
+def test_times_are_compared_with_the_clock_of_the_machine(shell, tmp_path, later):
+    shell("stream", "create", "s", "--time", "ts", "-a", "price", "--max-ahead", "2d")
+    shell("query", "add", "all", "-s", "s", "--kind", "range")
+    (tmp_path / "e.csv").write_text(
+        f"ts,price\n2024{later[4:]},40\n{later},41\n2024{later[4:]},42\n"
+    )
+    summary = shell.json("run", "e.csv", "-s", "s", "--out", "n.jsonl")
+    assert summary["refused_by_reason"] == {"ahead": 1}
+    [[example]] = summary["refused_examples"].values()
+    assert example["value"].startswith("2099-01-01")
+    assert summary["notices"] == 2
+
+
+def test_numbers_have_no_clock_and_wait_for_a_second_key(shell, tmp_path):
+    shell("stream", "create", "s", "--key", "k", "--time", "ts", "-a", "x", "--max-ahead", "10")
+    shell("query", "add", "all", "-s", "s", "--kind", "range")
+    (tmp_path / "e.csv").write_text("k,ts,x\na,1,1\nb,2,1\na,99999,1\nb,3,1\n")
+    summary = shell.json("run", "e.csv", "-s", "s", "--out", "n.jsonl")
+    assert (summary["notices"], summary["refused_by_reason"]) == (3, {"ahead": 1})
+
+
 def command(shell, *arguments):
     line = [sys.executable, "-c", "from everquery.cli.app import main; main()", *arguments]
     return line, os.environ | {"EVERQUERY_REGISTRY": shell.url}

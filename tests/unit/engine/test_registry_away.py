@@ -67,7 +67,12 @@ def test_time_goes_on_and_what_ends_meanwhile_is_reported_once_14(file, caplog):
     position = engine.position
     assert ids(eq.Engine(STREAM, registry=file.url)) == ["band", "brief", "sum"]
     engine.process(batch(("IBM", 22, 1.0)))
-    assert engine.stats()["registry"] == {"position": position + 2, "trouble": None}
+    assert engine.stats()["registry"] == {
+        "position": position + 2,
+        "trouble": None,
+        "altered": None,
+        "left_out": [],
+    }
     engine.process(batch(("IBM", 23, 1.0)))
     assert engine.position == position + 2  # once
     assert engine.stats()["ended"] == 2
@@ -182,7 +187,12 @@ def test_an_engine_begins_from_a_snapshot_while_its_registry_is_away_14(file):
     engine.register(eq.Range("more", {}))
     assert ids(engine) == ids(eq.Engine(STREAM, registry=file.url)) == ["band", "more"]
     engine.process(batch(("IBM", 30, 60.0)))
-    assert engine.stats()["registry"] == {"position": 4, "trouble": None}
+    assert engine.stats()["registry"] == {
+        "position": 4,
+        "trouble": None,
+        "altered": None,
+        "left_out": [],
+    }
 
 
 def test_a_snapshot_of_another_stream_is_refused_14(file):

@@ -5,9 +5,11 @@ from everquery.queries.sql.printer import print_query, print_stream
 from everquery.queries.sql.reader import read_sql, read_statement
 from everquery.queries.sql.statements import (
     AlterQuery,
+    AlterStream,
     CreateQuery,
     CreateStream,
     DropQuery,
+    DropStream,
     ExplainQuery,
     SetQuota,
     ShowQueries,
@@ -18,9 +20,11 @@ from everquery.queries.sql.statements import (
 
 __all__ = [
     "AlterQuery",
+    "AlterStream",
     "CreateQuery",
     "CreateStream",
     "DropQuery",
+    "DropStream",
     "ExplainQuery",
     "InvalidSqlError",
     "SetQuota",

@@ -8,8 +8,7 @@ from everquery.queries.spec import Query
 from everquery.queries.sql.emit import clause_of, print_emit
 from everquery.queries.sql.literals import print_number, print_span
 from everquery.queries.sql.quotes import print_name, print_string
-from everquery.queries.sql.streams import SPANS
-from everquery.stream import Stream
+from everquery.stream import SPANS, Stream
 
 
 def print_query(query: Query, stream: Stream) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from everquery.errors import InvalidQueryError, UnknownStreamError
+from everquery.errors import InvalidQueryError, InvalidStreamError, UnknownStreamError
 from everquery.queries.labels import Labels
 from everquery.queries.spec import LONGEST_ID, bad_text
 from everquery.queries.sql.cursor import Cursor
@@ -15,9 +15,11 @@ from everquery.queries.sql.errors import InvalidSqlError, error_at, nearest
 from everquery.queries.sql.scanner import END, scan_statements
 from everquery.queries.sql.statements import (
     AlterQuery,
+    AlterStream,
     CreateQuery,
     CreateStream,
     DropQuery,
+    DropStream,
     ExplainQuery,
     SetQuota,
     ShowQueries,
@@ -25,7 +27,7 @@ from everquery.queries.sql.statements import (
     ShowStreams,
     Statement,
 )
-from everquery.queries.sql.streams import read_stream
+from everquery.queries.sql.streams import read_alteration, read_stream
 from everquery.stream import Stream
 
 StreamOf = Callable[[str], Stream]
@@ -111,6 +113,7 @@ class _Reader:
         self._stream_of = stream_of
         self._streams: dict[str, Stream] = {}
         self._created: set[str] = set()
+        self._dropped: set[str] = set()
 
     def statement(self) -> Statement:
         cursor = self._cursor
@@ -135,6 +138,7 @@ class _Reader:
         if stream.name in self._created:
             cursor.fail(f"stream {stream.name!r} is created above already", place)
         self._created.add(stream.name)
+        self._dropped.discard(stream.name)
         self._streams[stream.name] = stream
         return CreateStream(stream)
 
@@ -156,6 +160,8 @@ class _Reader:
     def _stream(self) -> Stream:
         place = self._cursor.token
         name = self._cursor.name("the name of a stream")
+        if name in self._dropped:
+            self._cursor.fail(f"stream {name!r} is dropped above", place)
         stream = self._streams.get(name)
         if stream is None:
             try:
@@ -168,12 +174,30 @@ class _Reader:
     def alter(self) -> Statement:
         if self._cursor.accept("OWNER"):
             return self._set_quota()
-        query_id = self._query_id("OWNER")
+        if self._cursor.accept("STREAM"):
+            return self._alter_stream()
+        query_id = self._query_id("STREAM", "OWNER")
         pauses = self._cursor.choose(("PAUSE", "RESUME")) == "PAUSE"
         return AlterQuery(query_id, "pause" if pauses else "resume")
 
+    def _alter_stream(self) -> Statement:
+        place = self._cursor.token
+        stream = self._stream()
+        spans, attributes = read_alteration(self._cursor)
+        try:
+            self._streams[stream.name] = stream.altered(attributes=attributes, **spans)
+        except InvalidStreamError as error:
+            raise self._cursor.error(str(error), place) from None
+        return AlterStream(stream.name, tuple(spans.items()), tuple(attributes))
+
     def drop(self) -> Statement:
-        return DropQuery(self._query_id())
+        if not self._cursor.accept("STREAM"):
+            return DropQuery(self._query_id("STREAM"))
+        name = self._stream().name
+        del self._streams[name]
+        self._dropped.add(name)
+        self._created.discard(name)
+        return DropStream(name, self._cursor.accept("CASCADE"))
 
     def explain(self) -> Statement:
         return ExplainQuery(self._query_id())

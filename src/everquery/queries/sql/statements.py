@@ -7,7 +7,7 @@ from typing import Literal
 
 from everquery.queries.labels import Labels
 from everquery.queries.spec import Query
-from everquery.stream import Stream
+from everquery.stream import Span, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,38 @@ class CreateStream:
     """``CREATE STREAM name (...)``."""
 
     stream: Stream
+
+
+@dataclass(frozen=True, slots=True)
+class AlterStream:
+    """``ALTER STREAM name SET (grace = ...), ADD COLUMN ...``.
+
+    Attributes
+    ----------
+    name : str
+    spans : pairs of a name and a span, or None for none
+    attributes : tuple of str
+        Those that are new.
+    """
+
+    name: str
+    spans: tuple[tuple[str, Span | None], ...] = ()
+    attributes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropStream:
+    """``DROP STREAM name [CASCADE]``.
+
+    Attributes
+    ----------
+    name : str
+    cascade : bool
+        Whether its live queries are dropped with it; else there must be none.
+    """
+
+    name: str
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +127,8 @@ class ExplainQuery:
 
 Statement = (
     CreateStream
+    | AlterStream
+    | DropStream
     | CreateQuery
     | AlterQuery
     | DropQuery

@@ -1,4 +1,4 @@
-"""``CREATE STREAM``: columns, their roles, and options."""
+"""``CREATE STREAM`` and ``ALTER STREAM``: columns, their roles, and options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from everquery.errors import InvalidStreamError
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.scanner import NUMBER, Token
-from everquery.stream import SPANS, Stream
+from everquery.stream import SPANS, Span, Stream
 
 INTEGERS = ("BIGINT", "INT", "INTEGER", "SMALLINT", "TINYINT")
 NUMBERS = (*INTEGERS, "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC")
@@ -37,7 +37,8 @@ def read_stream(cursor: Cursor) -> Stream:
             break
         if not cursor.accept(","):
             cursor.fail_expected([*ROLES, ",", ")"])
-    single.update(_read_options(cursor))
+    if cursor.accept("WITH"):
+        single.update(_read_spans(cursor))
     try:
         return Stream(name, attributes=attributes, **single)
     except InvalidStreamError as error:
@@ -99,10 +100,35 @@ def _read_type(cursor: Cursor) -> None:
         cursor.expect("TIME", "ZONE")
 
 
-def _read_options(cursor: Cursor) -> dict[str, Any]:
+def read_alteration(cursor: Cursor) -> tuple[dict[str, Span | None], list[str]]:
+    """Read what follows ``ALTER STREAM name``: spans, and new attributes."""
+    spans: dict[str, Span | None] = {}
+    attributes: list[str] = []
+    while True:
+        if cursor.choose(("SET", "ADD")) == "SET":
+            place = cursor.token
+            more = _read_spans(cursor, or_null=True)
+            for name in spans.keys() & more.keys():
+                cursor.fail(f"{name} is given twice", place)
+            spans |= more
+        else:
+            cursor.accept("COLUMN")
+            _read_attribute(cursor, attributes)
+        if not cursor.accept(","):
+            return spans, attributes
+
+
+def _read_attribute(cursor: Cursor, attributes: list[str]) -> None:
+    """Read a new column, which is an attribute."""
+    place = cursor.token
+    single: dict[str, Any] = {}
+    _read_column(cursor, attributes, single, set())
+    for role in single:
+        cursor.fail(f"a new column is an attribute, and can't be the {role} of a stream", place)
+
+
+def _read_spans(cursor: Cursor, *, or_null: bool = False) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    if not cursor.accept("WITH"):
-        return options
     cursor.expect("(")
     while True:
         name = cursor.token.text.lower()
@@ -110,7 +136,7 @@ def _read_options(cursor: Cursor) -> dict[str, Any]:
             cursor.fail(f"{name} is given twice")
         cursor.choose([span.upper() for span in SPANS])
         cursor.expect("=")
-        options[name] = cursor.span()
+        options[name] = None if or_null and cursor.accept("NULL") else cursor.span()
         if not cursor.accept(","):
             break
     if not cursor.accept(")"):

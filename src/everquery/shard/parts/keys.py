@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from everquery.core.arrays import Bytes, Int32s, Int64s
@@ -32,6 +34,10 @@ HELD = {
     "held.values": Column("float64", ("attributes", "held")),
     "held.weight": Column("int64", ("held",), least=1, below=HEAVIEST + 1),
     "held.arrived": Column("int64", ("held",), least=0, below="arrived"),
+}
+AHEAD = {
+    name.replace("held.", "ahead."): replace(column, shape=(*column.shape[:-1], "ahead"))
+    for name, column in HELD.items()
 }
 CHANGED = {"number": Column("int32", ("saved",), least=0, below="keys", rising=True)}
 _INTEGER_BYTES = 8
@@ -130,7 +136,11 @@ class KeysPart(Part):
         contents.sizes.setdefault("saved", contents.sizes["keys"] if keyed else 1)
         contents.check(COLUMNS)
         contents.check(HELD)
-        if kind is None and contents.sizes["held"]:
+        if contents.has("ahead.key"):
+            contents.check(AHEAD)
+            if not contents.sizes["ahead"]:
+                refuse("it names events that wait for their time, and has none")
+        if kind is None and (contents.sizes["held"] or contents.has("ahead.key")):
             refuse("events are held back, and there is no type of times")
         contents.check_all_seen()
         if saved.strings:

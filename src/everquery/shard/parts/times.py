@@ -11,7 +11,7 @@ import pyarrow.ipc
 from everquery.core.invariants import is_whole, refuse, short
 from everquery.errors import EverqueryError
 from everquery.state.admission import span_in_units
-from everquery.stream import Stream
+from everquery.stream import SPANS, Stream
 
 TIMES = ("newest", "oldest", "began")
 
@@ -37,8 +37,8 @@ def _check_time_type(kind: pa.DataType, stream: Stream) -> None:
         raise ValueError(f"{kind} on this stream")
     if types.is_timestamp(kind):
         pa.scalar(0, kind).cast(pa.string())  # the time zone may be none
-    for span in (stream.grace, stream.expire_after):
-        span_in_units(span, kind, str(stream.time))
+    for span in SPANS:
+        span_in_units(getattr(stream, span), kind, str(stream.time))
 
 
 def dtype_of(kind: pa.DataType | None) -> str:

@@ -1,0 +1,55 @@
+"""What the brute-force engine remembers of keys and queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from everquery.kinds.twin import Twin
+from everquery.queries import Query
+from everquery.testing.notice import Notice
+
+
+@dataclass
+class Series:
+    """What is known of one key."""
+
+    seq: int = 0
+    time: Any = None
+    values: tuple[float, ...] = ()
+    in_sight: bool = False
+
+
+@dataclass
+class Window:
+    """In which notices of one query and key are held back."""
+
+    end: Any
+    held: list[Notice] = field(default_factory=list)
+
+
+@dataclass
+class Standing:
+    """A live query, and what waits of it."""
+
+    query: Query
+    twin: Twin
+    paused: bool = False
+    announce: str | None = "registered"
+    end: Any = None
+    pending: dict[Any, tuple[Any, Notice]] = field(default_factory=dict)
+    windows: dict[Any, Window] = field(default_factory=dict)
+    replaces: tuple[Query, frozenset[Any]] | None = None  # with the keys that were undecided
+
+    def sees(self, moment: Any) -> bool:  # noqa: ANN401 - a number, or None without time
+        """Tell whether the query still lives then."""
+        return self.end is None or moment is None or moment < self.end
+
+    def set_back(self, time: Any) -> None:  # noqa: ANN401 - a number
+        """Let nothing wait longer than its span from a time."""
+        for key, (deadline, notice) in self.pending.items():
+            self.pending[key] = min(deadline, time + getattr(self.query, "dwell", 0)), notice
+        for window in self.windows.values():
+            window.end = min(window.end, time + self.query.throttle)
+        if self.end is not None:
+            self.end = min(self.end, time + self.query.ttl)
