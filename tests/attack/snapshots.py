@@ -129,6 +129,10 @@ def engine(which: int) -> eq.Engine:
     found.pause(["old border", "old count", "new ends"])
     found.process(batch(which, 30, 40, 5))
     found.resume("old border")
+    changed = [eq.Border("new border", {STREAMS[which].attributes[0]: (13, 19)})]
+    if STREAMS[which].time is not None:
+        changed.append(eq.Border("new lasting", {}, key={0: "IBM", 1: 7}.get(which)))
+    found.register(changed, replace=True)
     found.register(
         [eq.Range("fresh", {}), eq.Border("fresher", {STREAMS[which].attributes[0]: (9, 16)})]
     )
