@@ -182,11 +182,9 @@ class Catalog:
                 self._own(column[slots], 1)
 
     def relabel(self, slots: Int32s, given: Mapping[str, pa.Array]) -> None:
-        """Give queries another owner and other labels; what they are parts of stays."""
+        """Give queries other owners and labels; their other texts are given, too."""
         self._own(self.owner[slots[slots < self.owner.size]], -1)
-        part_of = self.texts_of("part_of", slots)
-        kept = {} if part_of is None else {"part_of": part_of}
-        self.belong(slots, {**given, **kept})
+        self.belong(slots, given)
 
     def _own(self, owners: Int32s, change: int) -> None:
         """Count queries that owners have more, or fewer."""

@@ -444,5 +444,5 @@ def _meaning(query: Query, stream: Stream) -> tuple[Any, ...]:
         for each in fields(query)
         if each.name not in ("box", "owner", "labels")
     }
-    nowhere = (stream.attributes[0], (-math.inf, math.nan))
+    nowhere = (stream.places[0], (-math.inf, math.nan))
     return query.kind, repr(list(box.items()) or [nowhere]), plain

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery.shard import query_set
+from everquery.shard import numbered_queries
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 
@@ -22,7 +22,7 @@ def engine():
 def test_queries_that_wait_survive_a_failure(engine, monkeypatch):
     engine.register(eq.Border("good", {"x": (0, 2)}))
     with monkeypatch.context() as patch:
-        patch.setattr(query_set, "blocks_of_queries", lambda queries, stream: 1 / 0)
+        patch.setattr(numbered_queries, "blocks_of_queries", lambda queries, stream: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             engine.process(batch(k=["a"], x=[1.0]))
     assert engine.process(batch(k=["a"], x=[1.0]))["query_id"].to_pylist() == ["good"]
