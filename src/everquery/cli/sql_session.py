@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from everquery.engine import Engine
 from everquery.engine.statements import execute
-from everquery.engine.transactions import ChangeOfQuery, script_of
+from everquery.engine.transactions import ChangeOfQuery, Script, script_of
 from everquery.queries.sql import (
     AlterStream,
     CreateQuery,
@@ -21,6 +21,7 @@ from everquery.queries.sql import (
 )
 from everquery.queries.sql import print_stream as stream_as_sql
 from everquery.registry import Registry
+from everquery.stream import Stream
 
 
 class SqlSession:
@@ -46,30 +47,49 @@ class SqlSession:
         """
         script = script_of(read_sql(text, parameters=parameters, stream_of=self._registry.stream))
         yield from self._show(script.before)
-        by_stream: defaultdict[str | None, list[ChangeOfQuery]] = defaultdict(list)
-        for change in script.changes:
-            named = isinstance(change, CreateQuery)
-            by_stream[change.stream_name if named else self._stream_name()].append(change)
         new = {create.stream.name: create.stream for create in script.streams}
+        by_stream = self._by_stream(script, new)
+        self._check(by_stream, new, script.explained)
+        for stream in new.values():
+            self._registry.create_stream(stream)
+        for name, changes in by_stream.items():
+            self._engine(name).make_changes(changes)
+        yield from self._show(script.after)
+
+    def _by_stream(
+        self, script: Script, new: Mapping[str, Stream]
+    ) -> dict[str, list[ChangeOfQuery]]:
+        """Return the changes of each stream, and none for the one of queries to be explained."""
+        found: defaultdict[str, list[ChangeOfQuery]] = defaultdict(list)
+        for change in script.changes:
+            named = change.stream_name if isinstance(change, CreateQuery) else self._default(new)
+            found[named].append(change)
+        if script.changes and script.explained:
+            found[self._default(new)] += []
+        return found
+
+    def _default(self, new: Mapping[str, Stream]) -> str:
+        """Return the stream of statements that name none; some streams are still to be created."""
+        known = {**self._registry.streams(), **new}
+        if self._stream is None and len(known) == 1:
+            return next(iter(known))
+        return self._stream if self._stream in new else self._registry.stream(self._stream).name
+
+    def _check(
+        self,
+        by_stream: Mapping[str, list[ChangeOfQuery]],
+        new: Mapping[str, Stream],
+        explained: list[str],
+    ) -> None:
+        """Raise what changes would raise, before any of them is made."""
         known = self._registry.streams()
         for stream in new.values():
             if stream.name in known:
                 self._registry.create_stream(stream)  # it must be the same
         for name, changes in by_stream.items():
-            fresh = name in new and name not in known
-            engine = Engine(new[str(name)], lazy=True) if fresh else self._engine(name)
-            of_here = not script.explained or name == self._stream_name()
-            explained = script.explained if of_here else ()
-            engine.make_changes(changes, explained=explained, dry_run=True)
-        for create in script.streams:
-            self._registry.create_stream(create.stream)
-        for name, changes in by_stream.items():
-            self._engine(name).make_changes(changes)
-        yield from self._show(script.after)
-
-    def _stream_name(self) -> str:
-        """Return the stream of statements that name none."""
-        return self._registry.stream(self._stream).name
+            engine = self._engine(name) if name in known else Engine(new[name], lazy=True)
+            shown = explained if explained and name == self._default(new) else []
+            engine.make_changes(changes, explained=shown, dry_run=True)
 
     def _show(self, statements: list[Statement]) -> Iterator[pa.Table]:
         for statement in statements:

@@ -216,14 +216,13 @@ class Registration(Administration):
         script = script_of(read_sql(text, parameters=parameters, stream_of=self._log.stream_of))
         for create in script.streams:
             check_stream(self, self._log.registry, create.stream)
-        shown = self._show(script.before)
+        self._show(script.before)
         with self._lock:
             if script.streams:
                 self.make_changes(script.changes, explained=script.explained, dry_run=True)
                 self._show(script.streams)
             self.make_changes(script.changes, explained=script.explained)
-        last = self._show(script.after)
-        return last if script.changes or script.after else shown
+        return self._show(script.after)
 
     def _show(self, statements: Iterable[Statement]) -> pa.Table | None:
         shown = None
@@ -253,7 +252,7 @@ class Registration(Administration):
                     f"this engine is on stream {self.stream.name!r}; for"
                     f" {statement.stream_name!r} open another one"
                 )
-        if statements:
+        if statements or dry_run:
             with self._lock:
                 self._log.transact(
                     lambda shard: changes_of(statements, shard, explained),

@@ -3,6 +3,7 @@
 import pytest
 
 from everquery.cli import sql as sql_module
+from tests.unit.cli.conftest import Shell
 
 CREATE = "CREATE STANDING QUERY {} AS SELECT * FROM trades WHERE price < {} EMIT MATCHES;"
 
@@ -97,3 +98,31 @@ def test_ids_of_any_letters(shell, tmp_path):
     (tmp_path / "d.sql").write_text("".join(f"DROP STANDING QUERY '{name}';" for name in names))
     shell("sql", "--file", "d.sql")
     assert shell.json("query", "list") == []
+
+
+QUERY = "CREATE STANDING QUERY {} AS SELECT * FROM {} EMIT MATCHES;"
+
+
+def test_a_text_is_all_or_nothing(shell):
+    create = "CREATE STREAM calls (ms DOUBLE);"
+    both = create + QUERY.format("a", "trades") + QUERY.format("b", "calls")
+    for last in (
+        "DROP STANDING QUERY nobody;",
+        "EXPLAIN STANDING QUERY nobody;",
+        QUERY.format("b", "calls"),
+    ):
+        shell("sql", both + last, "--stream", "trades", code=1)
+        assert [row["name"] for row in shell.json("sql", "SHOW STREAMS")] == ["trades"]
+        assert shell.json("query", "list") == []
+    shell("sql", both + "ALTER STANDING QUERY a PAUSE;", "--stream", "trades")
+    assert [row["state"] for row in shell.json("query", "list", "-s", "trades")] == ["paused"]
+    assert [row["id"] for row in shell.json("query", "list", "-s", "calls")] == ["b"]
+
+
+def test_a_text_may_create_its_stream_and_name_it_only_once(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    fresh = Shell(url)
+    fresh("init")
+    text = "CREATE STREAM calls (ms DOUBLE);" + QUERY.format("b", "calls")
+    fresh("sql", text + "ALTER STANDING QUERY b PAUSE; EXPLAIN STANDING QUERY b")
+    assert [row["state"] for row in fresh.json("query", "list")] == ["paused"]
