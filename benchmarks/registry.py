@@ -81,9 +81,9 @@ def loading(findings: Findings, scale: Scale, table: pa.Table, folder: Path) -> 
         seen = watches if turn else {name: Stopwatch() for name in watches}
         seen["parquet"](pq.write_table, table, folder / "queries.parquet")
         append(seen["append"], table, f"{url}a")
-        with eq.Engine(STREAM, registry=f"{url}l", lazy=True) as engine:
+        with eq.Engine(STREAM, registry=f"{url}l", lazy=True, create=True) as engine:
             seen["load"](partial(engine.register_table, table, kind="border"))
-        with eq.Engine(STREAM, registry=url) as engine:
+        with eq.Engine(STREAM, registry=url, create=True) as engine:
             seen["engine"](partial(engine.register_table, table, kind="border"))
         del engine
         gc.collect()
@@ -146,7 +146,7 @@ def following(
     rates = []
     for turn in range(scale.pick(3, 1)):
         url = f"sqlite:///{folder}/follow{turn}.db"
-        with eq.Engine(STREAM, registry=url) as engine:
+        with eq.Engine(STREAM, registry=url, create=True) as engine:
             engine.register_table(table, kind="border")
             engine.process(market.first_batch())
             rates.append(follow(engine, market, url, n))
@@ -218,7 +218,7 @@ def running(
     path = folder / "events.parquet"
     pq.write_table(events, path)
     url = f"sqlite:///{folder}/run.db"
-    with eq.Engine(STREAM, registry=url, lazy=True) as engine:
+    with eq.Engine(STREAM, registry=url, lazy=True, create=True) as engine:
         engine.register_table(table, kind="border")
     timings: dict[str, Timing] = {}
     notices = 0

@@ -100,7 +100,7 @@ def race(findings: Findings, scale: Scale, feed: Feed, queries: int) -> None:
     """Register the queries, run both jobs, and say what was seen."""
     rng = np.random.default_rng(SEED)
     url = f"sqlite:///{feed.folder}/queries.db"
-    with eq.Engine(STREAM, registry=url, lazy=True) as engine:
+    with eq.Engine(STREAM, registry=url, lazy=True, create=True) as engine:
         engine.register_table(
             pa.table(
                 {

@@ -87,7 +87,7 @@ class Bench:
     def _registry(self, name: str, table: pa.Table, *, kind: str = "border") -> str:
         url = f"sqlite:///{self.folder}/{name}.db"
         stream = STREAM if kind == "border" else WEIGHED
-        with eq.Engine(stream, registry=url, lazy=True) as engine:
+        with eq.Engine(stream, registry=url, lazy=True, create=True) as engine:
             engine.register_table(table, kind=kind)
         return url
 
@@ -268,7 +268,7 @@ class Bench:
             watch(reader, STREAM, registry=self.many).writeStream.foreachBatch(note)
             .option("checkpointLocation", str(self.folder / "live checkpoint")).start()
         )  # fmt: skip
-        registrar = eq.Engine(STREAM, registry=self.many, lazy=True)
+        registrar = eq.Engine(STREAM, registry=self.many, lazy=True, create=True)
         begun: dict[str, float] = {}
         feed = _Feeder(folder, few)
         while query.isActive and not seen:

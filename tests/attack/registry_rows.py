@@ -63,7 +63,7 @@ def table(kind: str, n: int, prefix: str) -> pa.Table:
 
 def fill(url: str) -> None:
     """Register queries of all kinds, in single, bulk and base rows."""
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
         engine.register_table(table("border", 60, "base"), kind="border")
         engine.register_table(table("quantile", 12, "base q"), kind="quantile")
         engine.register(eq.Range("old", {"price": (3, 40)}))
@@ -89,7 +89,7 @@ def fill(url: str) -> None:
         engine.register_table(changed, kind="border", on_conflict="replace")
         engine.sql("DROP STANDING QUERY r; ALTER STANDING QUERY q PAUSE")
         engine._log.registry.close()
-    with eq.Engine(PLAIN, registry=url) as engine:
+    with eq.Engine(PLAIN, registry=url, create=True) as engine:
         engine.register(eq.Range("slow", {"ms": (100, None)}))
         engine._log.registry.close()
 

@@ -22,13 +22,13 @@ class Followers:
         self.stream = stream
         self._root = Path(tempfile.mkdtemp(prefix="everquery-followers-"))
         self._url = f"sqlite:///{self._root / 'queries.db'}"
-        self.registrar = eq.Engine(stream, registry=self._url, lazy=True)
+        self.registrar = eq.Engine(stream, registry=self._url, lazy=True, create=True)
         self.engines = [self._open(read_only=True), self._open(read_only=True), self._open()]
         self._turn = 0
         self._snapshot: bytes | None = None
 
     def _open(self, **options) -> eq.Engine:
-        return eq.Engine(self.stream, registry=self._url, **options)
+        return eq.Engine(self.stream, registry=self._url, **options, create=True)
 
     def register(self, query, **options) -> None:
         self.registrar.register(query, **options)

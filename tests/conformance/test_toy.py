@@ -75,9 +75,9 @@ def test_tables_have_its_columns():
 def test_a_registry_keeps_it(tmp_path):
     url = f"sqlite:///{tmp_path / 'q.db'}"
     query = Nth("q", {"price": (1, 2)}, key="a", nth=2, owner="ann")
-    eq.Engine(STREAM, registry=url).register(query)
+    eq.Engine(STREAM, registry=url, create=True).register(query)
     table = pa.table({"id": ["t"], "nth": [5]})
-    eq.Engine(STREAM, registry=url).register_table(table, kind="nth")
+    eq.Engine(STREAM, registry=url, create=True).register_table(table, kind="nth")
     found = eq.Engine("trades", registry=url).queries().to_pylist()
     assert [(row["id"], row["kind"], row["nth"]) for row in found] == [
         ("q", "nth", 2),
@@ -87,7 +87,7 @@ def test_a_registry_keeps_it(tmp_path):
 
 def test_the_command_line_adds_lists_and_loads_it(tmp_path):
     url = f"sqlite:///{tmp_path / 'q.db'}"
-    eq.Engine(STREAM, registry=url)
+    eq.Engine(STREAM, registry=url, create=True)
 
     def shell(*arguments, code=0):
         env = {"COLUMNS": "200", "EVERQUERY_REGISTRY": url, "EVERQUERY_STREAM": "trades"}

@@ -3,6 +3,7 @@
 import psycopg
 import pytest
 
+from tests.registries import new_registry
 from tests.servers.postgres import Postgres, programs
 
 
@@ -40,10 +41,10 @@ def strict_postgres():
 def registry_url(request, tmp_path):
     """Return the URL of an empty registry."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'queries.db'}"
+        return new_registry(f"sqlite:///{tmp_path / 'queries.db'}")
     url = request.getfixturevalue("postgres")
     with psycopg.connect(url, autocommit=True) as connection:
         name = f"test_{abs(hash(request.node.name)) % 10**12}"
         connection.execute(f"DROP DATABASE IF EXISTS {name}")
         connection.execute(f"CREATE DATABASE {name}")
-    return url.rsplit("/", 1)[0] + f"/{name}"
+    return new_registry(url.rsplit("/", 1)[0] + f"/{name}")

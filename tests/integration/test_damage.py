@@ -200,7 +200,7 @@ def test_rows_that_change_places_are_found(url):
 )
 def test_a_text_where_a_number_is_kept(tmp_path, statement):
     url = f"sqlite:///{tmp_path / 'queries.db'}"
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
         engine.register(eq.Range("a", {}))
         engine.register(eq.Range("b", {}))
         engine._log.registry.close()

@@ -288,7 +288,7 @@ def test_many_changes_from_two_writers_come_once_each(engine, follow, registry_u
 def file(tmp_path):
     """A SQLite registry with one query, and a reader of it that has read that."""
     path = tmp_path / "queries.db"
-    engine = eq.Engine(STREAM, registry=f"sqlite:///{path}")
+    engine = eq.Engine(STREAM, registry=f"sqlite:///{path}", create=True)
     engine.register(query("a"))
     reader = Follower(f"sqlite:///{path}", "trades", answer_seconds=0.2, start_seconds=0.5)
     place = reader.latest(Place(), queries=10)
@@ -352,7 +352,7 @@ def test_a_locked_file_holds_nobody_up(file):
 
 
 def test_a_server_that_stops_and_starts_again(own_postgres, caplog):
-    engine = eq.Engine(STREAM, registry=own_postgres.url)
+    engine = eq.Engine(STREAM, registry=own_postgres.url, create=True)
     engine.register(query("a"))
     reader = Follower(own_postgres.url, "trades", start_seconds=5)
     place = reader.latest(Place(), queries=10)
@@ -392,7 +392,7 @@ def test_one_process_at_a_time_is_a_reader(engine, registry_url, follow, monkeyp
 
 def test_a_claim_lost_with_its_connection_is_taken_again(own_postgres, monkeypatch):
     monkeypatch.setattr(follower, "BUSY_SECONDS", 0.2)
-    engine = eq.Engine(STREAM, registry=own_postgres.url)
+    engine = eq.Engine(STREAM, registry=own_postgres.url, create=True)
     engine.register(query("a"))
     first, second = (Follower(own_postgres.url, "trades") for _ in range(2))
     place = first.latest(Place(), queries=10)

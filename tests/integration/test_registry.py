@@ -277,7 +277,7 @@ class TestBadRegistries:
 
     def test_a_read_only_file(self, tmp_path):
         url = f"sqlite:///{tmp_path / 'q.db'}"
-        eq.Engine(STREAM, registry=url).register(eq.Range("a", {}))
+        eq.Engine(STREAM, registry=url, create=True).register(eq.Range("a", {}))
         read_only = f"sqlite:///file:{tmp_path / 'q.db'}?mode=ro&uri=true"
         engine = eq.open(read_only)
         assert engine.queries()["id"].to_pylist() == ["a"]

@@ -51,7 +51,7 @@ def end_connections(server):
 
 class TestPostgres:
     def test_a_connection_that_is_lost_between_changes_is_made_anew(self, strict_postgres):
-        engine = eq.Engine(STREAM, registry=strict_postgres.url)
+        engine = eq.Engine(STREAM, registry=strict_postgres.url, create=True)
         engine.register(eq.Range("first", {}))
         end_connections(strict_postgres)
         engine.register(eq.Range("second", {}))
@@ -61,7 +61,7 @@ class TestPostgres:
 
     def test_a_connection_that_is_lost_in_a_change(self, strict_postgres, monkeypatch):
         monkeypatch.setattr(codec, "CHUNK", 100)
-        engine = eq.Engine(STREAM, registry=strict_postgres.url)
+        engine = eq.Engine(STREAM, registry=strict_postgres.url, create=True)
         position = engine.position
 
         def encode_and_cut(change, stream):
@@ -83,7 +83,7 @@ class TestPostgres:
 
     def test_a_server_that_is_stopped_and_started(self, strict_postgres):
         url = strict_postgres.url
-        engine = eq.Engine(STREAM, registry=url)
+        engine = eq.Engine(STREAM, registry=url, create=True)
         engine.register(eq.Range("kept", {}))
         strict_postgres.stop()
         try:
@@ -118,7 +118,9 @@ class TestPostgres:
 
     def test_a_name_that_the_database_can_not_hold(self, strict_postgres):
         with pytest.raises(eq.RegistryError, match="NUL"):
-            eq.Engine(eq.Stream("a\0b", attributes=["x"]), registry=strict_postgres.url)
+            eq.Engine(
+                eq.Stream("a\0b", attributes=["x"]), registry=strict_postgres.url, create=True
+            )
 
 
 def test_a_server_that_never_answers():
@@ -159,7 +161,7 @@ def path(tmp_path):
 def url(path):
     """Return the URL of a SQLite registry with one query, that nobody has open."""
     url = f"sqlite:///{path}"
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
         engine.register(eq.Range("kept", {}))
         engine._log.registry.close()
     return url

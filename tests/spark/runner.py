@@ -40,9 +40,9 @@ class SparkRunner:
         self.spark = spark
         self.stream = stream
         self.folder = JobFolder(Path(tempfile.mkdtemp(dir=root)))
-        self.registrar = eq.Engine(stream, registry=self.folder.registry)
+        self.registrar = eq.Engine(stream, registry=self.folder.registry, create=True)
         self.live = self.folder.root / "live.db"  # the registry that Spark follows
-        eq.Engine(stream, registry=f"sqlite:///{self.live}")
+        eq.Engine(stream, registry=f"sqlite:///{self.live}", create=True)
         self.files = 0
         self.batch = -1  # the last one of which the notices have been returned
         self.letters: list[pa.Table] = []
@@ -65,7 +65,9 @@ class SparkRunner:
     def compact(self) -> None:
         """Compact the registry that Spark follows, which may be ahead of it."""
         self._publish()
-        with eq.Engine(self.stream, registry=f"sqlite:///{self.live}", lazy=True) as engine:
+        with eq.Engine(
+            self.stream, registry=f"sqlite:///{self.live}", lazy=True, create=True
+        ) as engine:
             engine.compact_registry()
 
     def process(self, batch: pa.Table | pa.RecordBatch, *, now: int | None = None) -> pa.Table:
@@ -142,7 +144,7 @@ class SparkRunner:
         self.close()
         kept, registrar = pickle.loads(snapshot)
         vars(self).update(kept)
-        self.registrar = eq.Engine(self.stream, registry=self.folder.registry)
+        self.registrar = eq.Engine(self.stream, registry=self.folder.registry, create=True)
         self.registrar.restore(registrar)
         SparkRunner.stop()
 

@@ -21,7 +21,7 @@ COLUMNS = pa.schema([("k", pa.string()), ("x", pa.float64())])
 def folder(spark, tmp_path):
     """Return a job that has run and is stopped; it is of four shards."""
     folder = JobFolder(tmp_path)
-    engine = eq.Engine(KEYED, registry=folder.registry)
+    engine = eq.Engine(KEYED, registry=folder.registry, create=True)
     engine.register(eq.Border("b", {"x": (10, 20)}))
     folder.write(0, pa.table({"k": [f"k{i}" for i in range(40)], "x": [15.0] * 40}))
     run(spark, folder)
@@ -50,7 +50,7 @@ def test_another_number_of_shards(spark, folder):
 
 def test_another_stream(spark, folder):
     other = eq.Stream("other", key="k", attributes=["x"])
-    engine = eq.Engine(other, registry=folder.registry)
+    engine = eq.Engine(other, registry=folder.registry, create=True)
     with pytest.raises(RegistryLostError, match="the checkpoint is of another stream"):
         run(spark, folder, other)
     for name in "qr":
@@ -62,7 +62,7 @@ def test_another_stream(spark, folder):
 
 
 def test_a_key_of_another_type(spark, folder):
-    eq.Engine(KEYED, registry=folder.registry).register(eq.Range("q", {}))
+    eq.Engine(KEYED, registry=folder.registry, create=True).register(eq.Range("q", {}))
     with pytest.raises(SnapshotError, match="'k' has type int64, and had string"):
         run(spark, folder, schema=pa.schema([("k", pa.int64()), ("x", pa.float64())]))
     folder.write(1, pa.table({"k": ["k1"], "x": [25.0]}))

@@ -116,7 +116,7 @@ def write_events(folder, number, prices):
 @pytest.fixture
 def registry(tmp_path):
     stream = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
-    with eq.Engine(stream, registry=f"sqlite:///{tmp_path / 'queries.db'}") as engine:
+    with eq.Engine(stream, registry=f"sqlite:///{tmp_path / 'queries.db'}", create=True) as engine:
         engine.register(eq.Border("band", {"price": (40, 50)}, key="IBM"))
         yield engine
 

@@ -85,7 +85,7 @@ def test_the_same_on_every_master(master, executors, request, driver_environment
         path = tmp_path / "in" / f"{number}.parquet"
         pq.write_table(events(number), path)
         os.utime(path, (1000 * number, 1000 * number))
-    eq.Engine(STREAM, registry=f"sqlite:///{tmp_path}/queries.db").register(QUERIES)
+    eq.Engine(STREAM, registry=f"sqlite:///{tmp_path}/queries.db", create=True).register(QUERIES)
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(DRIVER), master, tmp_path],
         capture_output=True, text=True, env=driver_environment,

@@ -49,7 +49,7 @@ def test_as_an_engine_takes_the_files_12(spark, tmp_path, kind, options, order):
         write(table(number), path)
         os.utime(path, (1000 * BY_TIME.index(number), 1000 * BY_TIME.index(number)))
     url = f"sqlite:///{tmp_path}/queries.db"
-    eq.Engine(STREAM, registry=url).register(QUERIES)
+    eq.Engine(STREAM, registry=url, create=True).register(QUERIES)
     reader = spark.readStream.schema("price double").option("header", kind == "csv")
     events = reader.format(kind).load(str(folder)).where("price is not null").select("price")
     told = []

@@ -24,7 +24,7 @@ JOB = """
 
     def begin(session, *, events, ranges, **trigger):
         url = "sqlite:///queries.db"
-        with eq.Engine(STREAM, registry=url) as engine:
+        with eq.Engine(STREAM, registry=url, create=True) as engine:
             engine.register([eq.Range(f"range {i}", {"x": (0, 2)}) for i in range(ranges)])
         Path("in").mkdir()
         keys = (np.arange(events) % 100).astype(str)

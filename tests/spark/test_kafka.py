@@ -147,7 +147,7 @@ def test_from_topic_to_topic(spark, kafka, tmp_path, form):
     unreadable = UNREADABLE_AVRO if form == "avro" else UNREADABLE_JSON
     topics = Topics(spark, kafka, form)
     url, checkpoint = f"sqlite:///{tmp_path}/queries.db", tmp_path / "checkpoint"
-    registrar = eq.Engine(STREAM, registry=url)
+    registrar = eq.Engine(STREAM, registry=url, create=True)
     registrar.register(queries())
     topics.send(trades(0))
     topics.run(url, checkpoint)

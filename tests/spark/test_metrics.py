@@ -30,7 +30,7 @@ def write(folder, number, prices):
 def test_a_job_is_counted(spark, url, tmp_path):
     told = []
     metrics = JobMetrics(file=tmp_path / "everquery.prom", tell=told.append)
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
         engine.register(eq.Border("band", {"price": (40, 50)}, key="IBM"))
         write(tmp_path / "in", 0, [45.0, 55.0, None, 41.0])
         spark.streams.addListener(metrics)

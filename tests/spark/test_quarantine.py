@@ -37,7 +37,7 @@ def test_a_query_is_quarantined_listed_and_given_back_14(spark, tmp_path, monkey
     poison.touch()
     poison_stages(monkeypatch, poison)
     folder = JobFolder(tmp_path)
-    engine = eq.Engine(STREAM, registry=folder.registry)
+    engine = eq.Engine(STREAM, registry=folder.registry, create=True)
     good = eq.Range("good", {"price": (0, 99)}, key="IBM")
     bad = eq.Range("bad", {"price": (13, 99)}, key="IBM", owner="ann")
     engine.register([good, bad, eq.Range("number", {}, key="IBM")])

@@ -34,7 +34,7 @@ def log(spark):
 
 
 def test_changes_come_once_through_stops_and_compactions(log, url, collect):
-    engine = eq.Engine(STREAM, registry=url)
+    engine = eq.Engine(STREAM, registry=url, create=True)
     engine.register([query("a"), query("b")])
     first = collect(log(url))
     first.wait(lambda it: positions(it) == [0])
@@ -57,7 +57,7 @@ def test_changes_come_once_through_stops_and_compactions(log, url, collect):
 
 
 def test_a_new_query_begins_with_the_base(log, url, collect):
-    engine = eq.Engine(STREAM, registry=url)
+    engine = eq.Engine(STREAM, registry=url, create=True)
     engine.register([query("a"), query("b")])
     engine.pause("a")
     engine.compact_registry()
@@ -70,7 +70,7 @@ def test_a_new_query_begins_with_the_base(log, url, collect):
 
 
 def test_a_batch_names_at_most_so_many_queries(log, url, collect):
-    engine = eq.Engine(STREAM, registry=url)
+    engine = eq.Engine(STREAM, registry=url, create=True)
     engine.register(query("first"))
     limited = log(url, maxQueriesPerBatch=3)
     collect(limited, availableNow=True).query.awaitTermination(60)
@@ -84,7 +84,7 @@ def test_a_batch_names_at_most_so_many_queries(log, url, collect):
 
 
 def test_events_flow_while_the_server_is_away(spark, log, own_postgres, tmp_path, collect):
-    engine = eq.Engine(STREAM, registry=own_postgres.url)
+    engine = eq.Engine(STREAM, registry=own_postgres.url, create=True)
     engine.register(query("a"))
     events = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
     both = (
@@ -121,7 +121,7 @@ def test_events_flow_while_the_server_is_away(spark, log, own_postgres, tmp_path
     ],
 )
 def test_what_is_wrong_is_said(spark, url, tmp_path, options, message):
-    eq.Engine(STREAM, registry=url)
+    eq.Engine(STREAM, registry=url, create=True)
     chosen = {"url": url, "stream": "trades", **options}
 
     def run():

@@ -40,7 +40,7 @@ def test_the_state_goes_along(spark, tmp_path):
     url = f"sqlite:///{tmp_path}/queries.db"
     queries = [eq.Border(f"b{i}", {"price": (i, i + 30)}, key=f"k{i % 40}") for i in range(60)]
     queries += [eq.Range("high", {"price": (90, 200)})]
-    registrar = eq.Engine(STREAM, registry=url)
+    registrar = eq.Engine(STREAM, registry=url, create=True)
     registrar.register(queries)
     job = Job(spark, tmp_path, url)
     checkpoint = str(tmp_path / "checkpoint")

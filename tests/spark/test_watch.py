@@ -201,7 +201,7 @@ class Runs:
             pq.write_table(half, path)
             os.utime(path, (1000 * number, 1000 * number))
         url = f"sqlite:///{folder}/queries.db"
-        eq.Engine(case.stream, registry=url).register(case.queries)
+        eq.Engine(case.stream, registry=url, create=True).register(case.queries)
         reader = self._spark.readStream.schema(case.schema()).option("maxFilesPerTrigger", 1)
         notices = watch(
             reader.parquet(str(folder / "in")),
@@ -309,26 +309,31 @@ def frame(spark, tmp_path, ddl):
 )  # fmt: skip
 def test_columns_that_do_not_fit_are_an_error_at_once(spark, tmp_path, ddl, message):
     with pytest.raises(InvalidBatchError, match=message):
-        watch(frame(spark, tmp_path, ddl), STREAM, registry=f"sqlite:///{tmp_path}/queries.db")
+        watch(
+            frame(spark, tmp_path, ddl),
+            STREAM,
+            registry=f"sqlite:///{tmp_path}/queries.db",
+            create=True,
+        )
 
 
 def test_a_column_twice_is_an_error_at_once(spark, tmp_path):
     df = frame(spark, tmp_path, GOOD).select("*", "price")
     with pytest.raises(InvalidBatchError, match="the DataFrame has it twice"):
-        watch(df, STREAM, registry=f"sqlite:///{tmp_path}/queries.db")
+        watch(df, STREAM, registry=f"sqlite:///{tmp_path}/queries.db", create=True)
 
 
 def test_spans_that_times_have_no_unit_for_are_an_error_at_once(spark, tmp_path):
     stream = eq.Stream("trades", time="ts", attributes=["price"], grace=timedelta(0, 5))
     df = frame(spark, tmp_path, "ts bigint, price double")
     with pytest.raises(InvalidBatchError, match="has no unit for a span"):
-        watch(df, stream, registry=f"sqlite:///{tmp_path}/queries.db")
+        watch(df, stream, registry=f"sqlite:///{tmp_path}/queries.db", create=True)
 
 
 def test_a_dataframe_that_does_not_stream_is_an_error(spark, tmp_path):
     for df in (spark.createDataFrame([], GOOD), None):
         with pytest.raises(SparkError, match="takes a streaming DataFrame"):
-            watch(df, STREAM, registry=f"sqlite:///{tmp_path}/queries.db")
+            watch(df, STREAM, registry=f"sqlite:///{tmp_path}/queries.db", create=True)
 
 
 @pytest.mark.parametrize(
@@ -349,6 +354,6 @@ def test_a_dataframe_that_does_not_stream_is_an_error(spark, tmp_path):
 )
 def test_what_else_is_wrong_is_said_at_once(spark, tmp_path, options, error, message):
     chosen = {"stream": STREAM, "registry": f"sqlite:///{tmp_path}/queries.db", **options}
-    eq.Engine(STREAM, registry=chosen["registry"])
+    eq.Engine(STREAM, registry=chosen["registry"], create=True)
     with pytest.raises(error, match=message):
         watch(frame(spark, tmp_path, GOOD), chosen.pop("stream"), **chosen)

@@ -11,14 +11,10 @@ from everquery.registry import Registry
 
 def init(registry: RegistryUrl, as_json: AsJson = False) -> None:
     """Make a registry, or check that one is there and can be used."""
-    opened = Registry(registry)
+    opened = Registry(registry, create=True)
     streams = list(opened.streams())
     opened.close()
     if as_json:
-        print_json({"registry": _shown(opened), "streams": streams})
+        print_json({"registry": opened.shown, "streams": streams})
         return
-    typer.echo(f"{_shown(opened)} is ready, with {counted(len(streams), 'stream')}")
-
-
-def _shown(registry: object) -> str:
-    return repr(registry).removeprefix("Registry('").removesuffix("')")
+    typer.echo(f"{opened.shown} is ready, with {counted(len(streams), 'stream')}")

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
 import typer
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from everquery.engine import Engine, open_engine
-from everquery.errors import RegistryError
 from everquery.registry import Registry
-from everquery.registry.addresses import shown_url
 
 CORES = 2
 
@@ -58,9 +53,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def existing_registry(url: str) -> Registry:
-    """Return the registry at a URL; a file that is not there is not made."""
-    expect_file(url)
-    return Registry(url)
+    """Return the registry at a URL; one that is not there is not made."""
+    return Registry(url, create=False)
 
 
 def existing_engine(
@@ -70,26 +64,20 @@ def existing_engine(
     lazy: bool = True,
     labels: bool = False,
     read_only: bool = False,
+    snapshot: bytes | None = None,
 ) -> Engine:
     """Return an engine on a registry that is there; a lazy one indexes nothing before a batch."""
-    expect_file(url)
-    return open_engine(url, stream, lazy=lazy, labels=labels, read_only=read_only)
-
-
-def expect_file(url: str) -> None:
-    """Raise if a SQLite file is not there."""
-    try:
-        address = make_url(url)
-    except (ArgumentError, ValueError):
-        return  # the registry says what is wrong with it
-    name = address.database
-    if address.get_backend_name() != "sqlite" or not name or name.startswith((":", "file:")):
-        return
-    if not Path(name).exists():
-        shown = shown_url(address)
-        raise RegistryError(
-            f"there is no registry {shown}; make it with: everquery init -r {shown}"
-        )
+    if snapshot is None:
+        return open_engine(url, stream, lazy=lazy, labels=labels, read_only=read_only)
+    registry = existing_registry(url)
+    return Engine(
+        registry.stream(stream),
+        registry=registry,
+        lazy=lazy,
+        labels=labels,
+        read_only=read_only,
+        snapshot=snapshot,
+    )
 
 
 def has_integer_keys(engine: Engine) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from everquery.cli.group import FAILED
-from everquery.cli.options import AsJson, expect_file
+from everquery.cli.options import AsJson
 from everquery.cli.output import counted, print_json, print_table
 from everquery.engine import unreadable_streams
 from everquery.registry import Registry
@@ -63,8 +63,7 @@ def repair(
 
 
 def _damages(url: str) -> list[Damage]:
-    expect_file(url)
-    opened = Registry(url, damaged=True)
+    opened = Registry(url, damaged=True, create=False)
     found = opened.find_damage()
     opened.close()
     return found or unreadable_streams(url)

@@ -58,6 +58,23 @@ class Administration(Questions):
         with self._lock:
             self._log.compact()
 
+    def hold_ends(self) -> None:
+        """Let the registry hear that queries have ended only when `report_ends` is called.
+
+        Who saves snapshots calls that behind each. A query that ended after the last one is then
+        still in the registry for the engine that begins with it.
+        """
+        with self._lock:
+            self._log.hold_ends = True
+
+    def report_ends(self) -> None:
+        """Write into the registry which queries have ended by themselves; see `hold_ends`.
+
+        If the registry does not answer, a later call does it.
+        """
+        with self._lock:
+            self._log.report_later(held=True)
+
     def set_quota(self, owner: str | None, limit: int | None) -> None:
         """Say how many live queries an owner may have.
 

@@ -42,6 +42,9 @@ class Engine(Registration):
         Where queries outlive the process: a URL such as ``sqlite:///queries.db`` or
         ``postgresql://user@host/database``. What other processes register is live here after the
         next `process` or `refresh`.
+    create : bool
+        Make the registry at the URL if it is not there. Without, that is a `RegistryError`: a typo
+        in the URL would else be an engine without queries.
     lazy : bool
         Index queries in front of the first batch, and not as soon as they are registered or read:
         for programs that only change the query set.
@@ -70,6 +73,7 @@ class Engine(Registration):
         stream: Stream | str,
         *,
         registry: str | Registry | None = None,
+        create: bool = False,
         lazy: bool = False,
         labels: bool = False,
         read_only: bool = False,
@@ -77,7 +81,7 @@ class Engine(Registration):
     ) -> None:
         if snapshot is not None and isinstance(stream, Stream) and isinstance(registry, str):
             registry = cast("Registry", AwayRegistry(registry, stream, Registry))
-        opened = Registry(registry) if isinstance(registry, str) else registry
+        opened = Registry(registry, create=create) if isinstance(registry, str) else registry
         if not isinstance(stream, Stream):
             if opened is None:
                 raise InvalidStreamError(
@@ -159,6 +163,7 @@ class Engine(Registration):
             batch = as_batch(batch, self.stream, key_type=key_type, time_type=time_type)
         with self._lock:
             self._log.follow()
+            self._log.warn_if_empty()
             self._merging.install(self._shard)
             self._shard.upkeep.compact(keys=True)
             notices = self._stepped(self._shard.process(batch, clock_of(now, self.stream)))
@@ -227,6 +232,16 @@ class Engine(Registration):
         """Return the latest refused events: position, reason, detail, key, time, attributes."""
         with self._lock:
             return self._shard.dead_letters.table()
+
+    def drain_dead_letters(self) -> pa.Table:
+        """Return the refused events since the last call, and keep them no longer.
+
+        They stay counted. From the first call on all are kept until the next one, however many.
+        """
+        with self._lock:
+            letters = self._shard.dead_letters
+            letters.most = None
+            return letters.drain()
 
     def refused_examples(self) -> dict[str, list[Example]]:
         """Return the first three refused values of each reason: row, column, value as it was read.

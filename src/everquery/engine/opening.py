@@ -6,12 +6,13 @@ from everquery.engine.engine import Engine
 from everquery.errors import RegistryDamagedError
 from everquery.registry import Registry
 from everquery.registry.damage import Damage
+from everquery.stream import Stream
 
 
 def unreadable_streams(url: str) -> list[Damage]:
     """Return why queries of streams can't be taken together, though every row is whole."""
     found = []
-    registry = Registry(url)
+    registry = Registry(url, create=False)
     for stream in registry.streams().values():
         try:
             Engine(stream, registry=registry, lazy=True, read_only=True).close()
@@ -23,15 +24,17 @@ def unreadable_streams(url: str) -> list[Damage]:
 
 def open_engine(
     url: str,
-    stream: str | None = None,
+    stream: Stream | str | None = None,
     *,
+    create: bool = False,
     lazy: bool = False,
     labels: bool = False,
     read_only: bool = False,
 ) -> Engine:
-    """Return an engine on a registry that exists; the stream's name is needed if it has several.
+    """Return an engine on a registry; the stream's name is needed if it has several.
 
-    `lazy`, `labels` and `read_only` are those of `Engine`.
+    `create`, `lazy`, `labels` and `read_only` are those of `Engine`. A registry that is made by
+    `create` has no stream yet, so a `Stream` has to be given.
 
     Examples
     --------
@@ -40,9 +43,9 @@ def open_engine(
     >>> engine.stream.name
     't'
     """
-    registry = Registry(url)
+    registry = Registry(url, create=create)
     return Engine(
-        registry.stream(stream),
+        stream if isinstance(stream, Stream) else registry.stream(stream),
         registry=registry,
         lazy=lazy,
         labels=labels,

@@ -25,6 +25,7 @@ from everquery.errors import (
 from everquery.queries.changes import Change, Deregister, Pause, RegisterBlocks
 from everquery.registry import Base, Entry, Registry
 from everquery.registry.outage import Outage
+from everquery.registry.presence import warn_of_no_queries
 from everquery.registry.rows import damaged
 from everquery.shard import Shard
 from everquery.stream import Stream
@@ -56,6 +57,8 @@ class QueryLog:
         self._stream = shard.stream
         self._whole_or_torn = shard
         self._lazy = lazy
+        self.hold_ends = False  # whether queries that ended are not reported with each step
+        self._counted = False  # whether it has been seen that there are queries, or said that not
         self._outage = Outage(self._stream.name)
         self._definition = Definition(self._stream)
 
@@ -102,6 +105,15 @@ class QueryLog:
     def follow(self) -> None:
         """Follow the log; while the registry is away or damaged, go on with the queries here."""
         self._try(self.refresh, end=True)
+
+    def warn_if_empty(self) -> None:
+        """Say once, in front of the first batch, that a registry has no queries for it."""
+        if self._counted or self.registry is None or self._outage.reason is not None:
+            return
+        self._counted = True
+        self._shard.queries.number_waiting()
+        if not self._shard.queries.living:
+            warn_of_no_queries(self._stream.name, self.registry.shown)
 
     def _try(self, call: Callable[[], object], *, end: bool) -> None:
         """Use the registry, unless it is away; note it if it does not answer."""
@@ -230,9 +242,12 @@ class QueryLog:
         if self.read_only and self.registry is not None:
             raise RegistryError("this engine only reads its registry; open one without read_only")
 
-    def report_later(self) -> None:
-        """Tell the registry which queries have ended; if it does not answer, a step later."""
-        if self._shard.queries.ended:
+    def report_later(self, *, held: bool = False) -> None:
+        """Tell the registry which queries have ended; if it does not answer, a step later.
+
+        While `hold_ends` is set, only a call with `held` does so.
+        """
+        if self._shard.queries.ended and (held or not self.hold_ends):
             self._try(self.report_ended, end=False)
 
     def report_ended(self) -> None:

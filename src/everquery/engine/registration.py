@@ -29,9 +29,10 @@ from everquery.errors import InvalidQueryError
 from everquery.kinds.reference import described
 from everquery.queries import Query
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
-from everquery.queries.known import known_specs, spec_of
+from everquery.queries.known import known_specs
+from everquery.queries.mixed_tables import check_tables
 from everquery.queries.sql import CreateQuery, Statement, read_sql
-from everquery.queries.table import TAKEN, CheckedTable, check_table
+from everquery.queries.table import TAKEN, CheckedTable
 from everquery.registry import Registry
 from everquery.shard import Shard
 
@@ -89,13 +90,13 @@ class Registration(Administration):
         self,
         table: pa.Table | pa.RecordBatch | ArrowStream,
         *,
-        kind: str,
+        kind: str | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         on_conflict: Literal["raise", "replace"] = "raise",
         unwanted: Iterable[str] = (),
         dry_run: bool = False,
     ) -> Registered:
-        """Register a table of queries of one kind.
+        """Register a table of queries, of one kind or of several.
 
         Parameters
         ----------
@@ -106,8 +107,9 @@ class Registration(Administration):
             texts such as ``5s``, durations, or numbers in the unit of the time column). Queries
             with an ``attribute`` have no ranges.
             {columns}
-        kind : str
-            {kinds}
+        kind : str, optional
+            {kinds} Without, the column ``kind`` says it, row by row; columns that only
+            other kinds have are then null.
         on_error : {"raise", "skip"}
             What bad rows do: refuse the table, or stay out of it.
         on_conflict : {"raise", "replace"}
@@ -125,7 +127,6 @@ class Registration(Administration):
         QuotaError
             If an owner has no room for its rows; when they may be skipped, they are bad rows.
         """
-        spec = spec_of(kind)
         check_choice("on_error", on_error, ("raise", "skip"))
         check_choice("on_conflict", on_conflict, ("raise", "replace"))
         replacing = on_conflict == "replace"
@@ -134,13 +135,12 @@ class Registration(Administration):
             raise InvalidQueryError("unwanted and dry_run are for on_conflict='replace' only")
         with self._lock:
             self.refresh()
-            checked = check_table(
+            live = self._shard.queries.live
+            checked = check_tables(
                 as_table(table),
-                spec,
+                kind,
                 self.stream,
-                already_live=partial(cannot_replace, self._shard, kind)
-                if replacing
-                else self._shard.queries.live,
+                live_of=partial(partial, cannot_replace, self._shard) if replacing else lambda _: live,
                 taken=OTHER_KIND if replacing else TAKEN,
                 repeated=repeated,
                 beyond_quota=None if on_error == "raise" or replacing else self._beyond_quota(),

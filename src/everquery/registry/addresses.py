@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from sqlalchemy.engine import URL
 
@@ -48,6 +49,25 @@ class Address:
                 return None
             seen = seen.__cause__ or seen.__context__
         return error
+
+
+def file_of(url: URL) -> Path | None:
+    """Return the file of a SQLite database; None for one in memory, or of a server.
+
+    Examples
+    --------
+    >>> from sqlalchemy.engine import make_url
+    >>> file_of(make_url("sqlite:///queries.db")), file_of(make_url("sqlite://"))
+    (PosixPath('queries.db'), None)
+    """
+    name = url.database or ""
+    if url.get_backend_name() != "sqlite" or not name or name.startswith(":"):
+        return None
+    if name.startswith("file:"):
+        name = name.removeprefix("file:")
+        if url.query.get("mode") == "memory" or name.startswith(":"):
+            return None
+    return Path(name)
 
 
 def shown_url(url: URL) -> str:

@@ -26,7 +26,7 @@ class AwayRegistry:
         Opens the registry at a URL.
     """
 
-    def __init__(self, url: str, stream: Stream, opened: Callable[[str], Registry]) -> None:
+    def __init__(self, url: str, stream: Stream, opened: Callable[..., Registry]) -> None:
         self._url = url
         self._stream = stream
         self._open = opened
@@ -40,7 +40,7 @@ class AwayRegistry:
     def _opened(self) -> Registry:
         if self._registry is None:
             check_file(self._url)
-            registry = self._open(self._url)
+            registry = self._open(self._url, create=False)
             try:
                 registry.create_stream(self._stream)
             except RegistryError:

@@ -35,16 +35,17 @@ class Connections:
     shown : str
         The URL without secrets.
     database : sqlalchemy.Engine
+    address : sqlalchemy.URL
     is_file : bool
         Whether it is a SQLite database that other processes may open too.
     """
 
     def __init__(self, url: str) -> None:
         try:
-            self._url = make_url(url)
-            self._address = Address(self._url)
+            self.address = make_url(url)
+            self._address = Address(self.address)
             self.shown = self._address.shown
-            self.database = create_engine(_with_driver(self._url), **_options(self._url))
+            self.database = create_engine(_with_driver(self.address), **_options(self.address))
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError) as error:
             raise _unopened(url, error) from None
         dialect = self.database.dialect.name
@@ -63,7 +64,7 @@ class Connections:
     def watch(self) -> None:
         """Notice from now on that a database's file has been replaced."""
         if self.database.dialect.name == "sqlite":
-            self._watch = sqlite.FileWatch(self._url)
+            self._watch = sqlite.FileWatch(self.address)
 
     def close(self) -> None:
         """Give up all connections."""

@@ -331,7 +331,7 @@ class Follower:
     def _opened(self) -> Registry:
         if self._registry is None:
             check_file(self._url)
-            self._registry = Registry(self._url)
+            self._registry = Registry(self._url, create=False)
         return self._registry
 
     def _dropped(self) -> None:

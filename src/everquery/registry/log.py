@@ -19,6 +19,7 @@ from everquery.registry.compaction import compact
 from everquery.registry.connections import Connections
 from everquery.registry.damage import Damage
 from everquery.registry.orphans import orphans
+from everquery.registry.presence import expect_registry, is_in_memory
 from everquery.registry.quarantined import QuarantineList
 from everquery.registry.reading import Base, Entry
 from everquery.registry.repair import find_damage, repair
@@ -35,20 +36,31 @@ class Registry:
         A SQLAlchemy URL: ``sqlite:///queries.db``, ``postgresql+psycopg://user@host/database``.
     damaged : bool
         Open it however it is, to be checked and repaired.
+    create : bool
+        Make it if it is not there; else that is an error. One in memory is always made.
     """
 
-    def __init__(self, url: str, *, damaged: bool = False) -> None:
+    def __init__(self, url: str, *, damaged: bool = False, create: bool = True) -> None:
         self._connections = Connections(url)
         self._shown = self._connections.shown
+        address = self._connections.address
+        create = create or is_in_memory(address)
+        if not create:
+            expect_registry(address)
         if not damaged:
             with self._connections.writing(failed="") as connection:
                 upgrade(connection)
-                tables.open_tables(connection, self._shown)
+                tables.open_tables(connection, self._shown, create=create)
         self._connections.watch()
         self._appender = Appender(self._connections)
 
     def __repr__(self) -> str:
         return f"Registry({self._shown!r})"
+
+    @property
+    def shown(self) -> str:
+        """The URL without secrets."""
+        return self._shown
 
     def close(self) -> None:
         """Give up all connections."""

@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from everquery.errors import RegistryDamagedError, RegistryError
+from everquery.registry.presence import no_registry
 
 VERSION = 2
 SECRET_BYTES = 16
@@ -94,7 +95,7 @@ _SELECT_SECRET = text("SELECT value FROM everquery_meta WHERE name = 'shard secr
 _SELECT_VERSION = text("SELECT value FROM everquery_meta WHERE name = 'version'")
 
 
-def open_tables(connection: Connection, shown: str) -> None:
+def open_tables(connection: Connection, shown: str, *, create: bool) -> None:
     """Make the tables of a new registry; raise if one that is there can't be used.
 
     Parameters
@@ -103,9 +104,13 @@ def open_tables(connection: Connection, shown: str) -> None:
         In a transaction that may write.
     shown : str
         The registry's name in messages.
+    create : bool
+        Whether a new one is to be made; else it is an error that none is there.
     """
     missing = missing_tables(connection)
     if len(missing) == len(tables.tables):
+        if not create:
+            raise no_registry(shown, "the database has no tables of everquery's")
         make_tables(connection)
         return
     if meta.name in missing:

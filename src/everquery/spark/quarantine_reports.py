@@ -21,9 +21,13 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
     StreamingQueryListener,
 )
+from sqlalchemy.engine import make_url
 
+from everquery.engine import open_engine
 from everquery.errors import EverqueryError
 from everquery.registry import Registry
+from everquery.registry.addresses import shown_url
+from everquery.registry.presence import warn_of_no_queries
 from everquery.registry.quarantined import Quarantined, as_json, from_json
 
 OBSERVED = "everquery"  # the name of a job's figures
@@ -43,6 +47,7 @@ class QuarantineReports(StreamingQueryListener):
     def __init__(self) -> None:
         self._registries: dict[str, tuple[str, str]] = {}
         self._known: dict[str, dict[int, list[Quarantined]]] = {}  # by job and shard
+        self._counted: set[str] = set()  # jobs of which it is known whether they have queries
 
     def expect(self, url: str, stream: str) -> str:
         """Return by which name jobs tell that they are of a registry and stream."""
@@ -53,17 +58,25 @@ class QuarantineReports(StreamingQueryListener):
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Ask the registry anew what it knows of this job."""
         self._known.pop(str(event.id), None)
+        self._counted.discard(str(event.id))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Report what is new."""
         row = event.progress.observedMetrics.get(OBSERVED)
         figures = {} if row is None else row.asDict()
         place = self._registries.get(figures.get(REGISTRY) or "")
-        if place is None or not figures[HELD_OUT]:
+        if place is None:
+            return
+        job = str(event.progress.id)
+        if figures["ran"] and job not in self._counted:
+            self._counted.add(job)
+            if not figures["queries"]:
+                _warn_if_empty(*place)
+        if not figures[HELD_OUT]:
             return
         told = {shard: from_json(text) for shard, text in map(json.loads, figures[HELD_OUT])}
         try:
-            self._report(*place, str(event.progress.id), told)
+            self._report(*place, job, told)
         except EverqueryError as error:  # shards tell it again
             log.warning(
                 "quarantined queries of %r could not be noted in the registry: %s", place[1], error
@@ -73,7 +86,7 @@ class QuarantineReports(StreamingQueryListener):
         known = self._known.get(job)
         if known is not None and all(known.get(shard, []) == told[shard] for shard in told):
             return
-        registry = Registry(url)
+        registry = Registry(url, create=False)
         try:
             noted = registry.quarantine(stream)
             if known is None:
@@ -90,6 +103,16 @@ class QuarantineReports(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Nothing has changed: what was told stays true."""
+
+
+def _warn_if_empty(url: str, stream: str) -> None:
+    """Say that a job has no queries, if that is so; the shards of one batch may not be all."""
+    try:
+        with open_engine(url, stream, lazy=True, read_only=True) as engine:
+            if not engine.queries().num_rows:
+                warn_of_no_queries(stream, shown_url(make_url(url)))
+    except EverqueryError as error:
+        log.warning("whether stream %r has queries can't be seen: %s", stream, error)
 
 
 _reports: WeakKeyDictionary[SparkSession, QuarantineReports] = WeakKeyDictionary()

@@ -46,6 +46,7 @@ def watch(
     stream: Stream | str,
     *,
     registry: str,
+    create: bool = False,
     shards: int = SHARDS,
     carry: Sequence[str] = (),
     dead_letters: bool = False,
@@ -65,6 +66,9 @@ def watch(
         A stream, or the name of one that the registry has.
     registry : str
         The URL of the registry; queries that come and go in it take effect in the next batch.
+    create : bool
+        Make the registry if it is not there. Without, that is an error: a typo in the URL would
+        else be a job without queries.
     shards : int
         Into how many parts keys are divided: the most tasks that can ever work side by side. It
         stays the same for the life of a checkpoint; the number of partitions may change.
@@ -110,7 +114,7 @@ def watch(
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise SparkError("watch takes a streaming DataFrame; this one is not")
     spark = df.sparkSession
-    log = Registry(registry)
+    log = Registry(registry, create=create)
     try:
         if isinstance(stream, str):
             stream = log.stream(stream)

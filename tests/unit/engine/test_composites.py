@@ -20,7 +20,7 @@ def states(engine):
 @pytest.fixture(params=["alone", "registry"])
 def engine(request, tmp_path):
     url = f"sqlite:///{tmp_path / 'q.db'}" if request.param == "registry" else None
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
         engine.register([SLOW, eq.Border("band", {"ms": (1, 2)})])
         yield engine
 
@@ -76,14 +76,14 @@ def test_ids_make_no_parts_14(engine):
 
 def test_a_composite_is_one_after_a_restart_and_a_compaction_14(tmp_path):
     url = f"sqlite:///{tmp_path / 'q.db'}"
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
         engine.register(SLOW)
         engine.register(eq.Quantile("slow[0.25]", "ms", phi=0.25, epsilon=0.01))
         snapshot = engine.snapshot()
-    with eq.Engine(STREAM, registry=url) as again:
+    with eq.Engine(STREAM, registry=url, create=True) as again:
         assert again.parts("slow") == PARTS
         again.compact_registry()
-    with eq.Engine(STREAM, registry=url) as compacted:
+    with eq.Engine(STREAM, registry=url, create=True) as compacted:
         assert compacted.parts("slow") == PARTS
     restored = eq.Engine(STREAM, snapshot=snapshot)
     assert restored.parts("slow") == PARTS
@@ -145,14 +145,20 @@ class TestSeveralWriters:
         return f"sqlite:///{tmp_path / 'q.db'}"
 
     def test_parts_that_another_engine_registered_meanwhile(self, url):
-        with eq.Engine(STREAM, registry=url) as here, eq.Engine(STREAM, registry=url) as there:
+        with (
+            eq.Engine(STREAM, registry=url, create=True) as here,
+            eq.Engine(STREAM, registry=url, create=True) as there,
+        ):
             there.register(SLOW)
             here.pause("slow")
             there.refresh()
             assert states(there) == dict.fromkeys(PARTS, "paused")
 
     def test_one_more_part_from_another_engine(self, url):
-        with eq.Engine(STREAM, registry=url) as here, eq.Engine(STREAM, registry=url) as there:
+        with (
+            eq.Engine(STREAM, registry=url, create=True) as here,
+            eq.Engine(STREAM, registry=url, create=True) as there,
+        ):
             here.register(SLOW)
             there.refresh()
             more = eq.Quantile("slow", "ms", phi=[0.75, 0.8], epsilon=0.01)
@@ -163,7 +169,10 @@ class TestSeveralWriters:
             assert states(there) == {"slow[0.9]": "live"}
 
     def test_the_id_itself_was_taken_meanwhile(self, url):
-        with eq.Engine(STREAM, registry=url) as here, eq.Engine(STREAM, registry=url) as there:
+        with (
+            eq.Engine(STREAM, registry=url, create=True) as here,
+            eq.Engine(STREAM, registry=url, create=True) as there,
+        ):
             here.register(SLOW)
             there.refresh()
             there.register(eq.Range("slow", {}))
@@ -171,7 +180,10 @@ class TestSeveralWriters:
             assert list(states(here)) == PARTS
 
     def test_another_engine_ended_a_part(self, url):
-        with eq.Engine(STREAM, registry=url) as here, eq.Engine(STREAM, registry=url) as there:
+        with (
+            eq.Engine(STREAM, registry=url, create=True) as here,
+            eq.Engine(STREAM, registry=url, create=True) as there,
+        ):
             here.register(SLOW)
             there.refresh()
             there.deregister("slow[0.99]")
@@ -179,7 +191,10 @@ class TestSeveralWriters:
             assert states(here) == {"slow[0.5]": "paused", "slow[1e-05]": "paused"}
 
     def test_another_engine_ended_all(self, url):
-        with eq.Engine(STREAM, registry=url) as here, eq.Engine(STREAM, registry=url) as there:
+        with (
+            eq.Engine(STREAM, registry=url, create=True) as here,
+            eq.Engine(STREAM, registry=url, create=True) as there,
+        ):
             here.register(SLOW)
             there.refresh()
             there.deregister("slow")
@@ -187,7 +202,7 @@ class TestSeveralWriters:
                 here.pause("slow")
 
     def test_the_log_knows_parts_only(self, url):
-        with eq.Engine(STREAM, registry=url) as engine:
+        with eq.Engine(STREAM, registry=url, create=True) as engine:
             engine.register([SLOW, eq.Range("cheap", {})])
             engine.deregister("slow")
             engine.register(SLOW)

@@ -17,7 +17,7 @@ BROKEN = pa.Array.from_buffers(
 
 @pytest.fixture(params=[None, "sqlite://"])
 def engine(request):
-    with eq.Engine(STREAM, registry=request.param) as engine:
+    with eq.Engine(STREAM, registry=request.param, create=True) as engine:
         engine.register(eq.Threshold("a", {}, total=5, key="x"))
         yield engine
 

@@ -50,7 +50,7 @@ def told(notices):
 
 
 def test_time_goes_on_and_what_ends_meanwhile_is_reported_once_14(file, caplog):
-    engine = eq.Engine(STREAM, registry=file.url)
+    engine = eq.Engine(STREAM, registry=file.url, create=True)
     engine.register([BAND, eq.Border("brief", {"price": (0, 9)}, ttl=10)])
     engine.register(eq.Threshold("sum", {}, total=2))
     assert told(engine.process(batch(("IBM", 1, 45.0)))) == [("band", "enter", None)]
@@ -65,7 +65,7 @@ def test_time_goes_on_and_what_ends_meanwhile_is_reported_once_14(file, caplog):
     assert engine.stats()["ended"] == 2
     file.come_back()
     position = engine.position
-    assert ids(eq.Engine(STREAM, registry=file.url)) == ["band", "brief", "sum"]
+    assert ids(eq.Engine(STREAM, registry=file.url, create=True)) == ["band", "brief", "sum"]
     engine.process(batch(("IBM", 22, 1.0)))
     assert engine.stats()["registry"] == {
         "position": position + 2,
@@ -76,32 +76,32 @@ def test_time_goes_on_and_what_ends_meanwhile_is_reported_once_14(file, caplog):
     engine.process(batch(("IBM", 23, 1.0)))
     assert engine.position == position + 2  # once
     assert engine.stats()["ended"] == 2
-    assert ids(eq.Engine(STREAM, registry=file.url)) == ["band"]
+    assert ids(eq.Engine(STREAM, registry=file.url, create=True)) == ["band"]
 
 
 def test_ends_are_reported_without_another_batch_14(file):
-    engine = eq.Engine(STREAM, registry=file.url)
+    engine = eq.Engine(STREAM, registry=file.url, create=True)
     engine.register([eq.Range(f"q{ttl}", {}, ttl=ttl) for ttl in (10, 20)])
     engine.process(batch(("IBM", 1, 45.0)))
     file.leave()
     engine.advance(15)
     file.come_back()
     engine.advance(16)
-    assert ids(eq.Engine(STREAM, registry=file.url)) == ["q20"]
+    assert ids(eq.Engine(STREAM, registry=file.url, create=True)) == ["q20"]
 
 
 def test_a_query_that_ended_here_and_was_registered_again_elsewhere_14(file):
-    engine = eq.Engine(STREAM, registry=file.url)
+    engine = eq.Engine(STREAM, registry=file.url, create=True)
     engine.register(eq.Range("brief", {}, ttl=10))
     engine.process(batch(("IBM", 1, 45.0)))
     file.leave()
     engine.advance(20)
     file.come_back()
-    with eq.Engine(STREAM, registry=file.url) as other:
+    with eq.Engine(STREAM, registry=file.url, create=True) as other:
         other.deregister("brief")
         other.register(eq.Range("brief", {"price": (0, 99)}))
     assert told(engine.process(batch(("IBM", 21, 5.0)))) == [("brief", "match", None)]
-    assert ids(eq.Engine(STREAM, registry=file.url)) == ["brief"]
+    assert ids(eq.Engine(STREAM, registry=file.url, create=True)) == ["brief"]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_query_that_ended_here_and_was_registered_again_elsewhere_14(file):
     ],
 )
 def test_changes_are_refused_whole_14(file, change):
-    engine = eq.Engine(STREAM, registry=file.url)
+    engine = eq.Engine(STREAM, registry=file.url, create=True)
     engine.register(eq.Range("kept", {}))
     file.leave()
     for _ in range(2):
@@ -126,17 +126,17 @@ def test_changes_are_refused_whole_14(file, change):
     file.come_back()
     engine.process(batch(("IBM", 1, 45.0)))
     assert engine.position == 1
-    assert ids(engine) == ids(eq.Engine(STREAM, registry=file.url)) == ["kept"]
+    assert ids(engine) == ids(eq.Engine(STREAM, registry=file.url, create=True)) == ["kept"]
     change(engine)
 
 
 def test_a_registry_that_comes_back_ahead_14(file):
-    engine = eq.Engine(STREAM, registry=file.url)
+    engine = eq.Engine(STREAM, registry=file.url, create=True)
     engine.register(BAND)
     file.leave()
     engine.process(batch(("IBM", 1, 45.0)))
     file.come_back()
-    with eq.Engine(STREAM, registry=file.url) as other:
+    with eq.Engine(STREAM, registry=file.url, create=True) as other:
         other.deregister("band")
         other.register([eq.Range("all", {}), eq.Range("low", {"price": (0, 9)})])
         other.compact_registry()
@@ -145,11 +145,11 @@ def test_a_registry_that_comes_back_ahead_14(file):
 
 
 def test_a_registry_that_comes_back_behind_is_not_followed_14(file, caplog):
-    first = eq.Engine(STREAM, registry=file.url)
+    first = eq.Engine(STREAM, registry=file.url, create=True)
     first.register([BAND, eq.Range("all", {})])
     snapshot = first.snapshot()
     file.leave()
-    engine = eq.Engine(STREAM, registry=file.url)  # an empty one in its place
+    engine = eq.Engine(STREAM, registry=file.url, create=True)  # an empty one in its place
     engine.restore(snapshot)
     assert len(engine.process(batch(("IBM", 1, 45.0)))) == 2
     assert "stands at position 2" in engine.stats()["registry"]["trouble"]
@@ -159,7 +159,7 @@ def test_a_registry_that_comes_back_behind_is_not_followed_14(file, caplog):
     with pytest.raises(RegistryLostError, match="stands at position 2"):
         engine.register(eq.Range("more", {}))
     # Nor is it when it has come further: it says something else.
-    with eq.Engine(STREAM, registry=file.url) as other:
+    with eq.Engine(STREAM, registry=file.url, create=True) as other:
         other.register([eq.Range(f"other{i}", {}) for i in range(3)])
     assert len(engine.process(batch(("IBM", 2, 45.0)))) == 1
     assert ids(engine) == ["all", "band"]
@@ -168,7 +168,7 @@ def test_a_registry_that_comes_back_behind_is_not_followed_14(file, caplog):
 
 
 def test_an_engine_begins_from_a_snapshot_while_its_registry_is_away_14(file):
-    first = eq.Engine(STREAM, registry=file.url)
+    first = eq.Engine(STREAM, registry=file.url, create=True)
     first.register([BAND, eq.Range("brief", {}, ttl=10)])
     first.process(batch(("IBM", 1, 45.0)))
     snapshot = first.snapshot()
@@ -185,7 +185,7 @@ def test_an_engine_begins_from_a_snapshot_while_its_registry_is_away_14(file):
         engine.register(eq.Range("more", {}))
     file.come_back()
     engine.register(eq.Range("more", {}))
-    assert ids(engine) == ids(eq.Engine(STREAM, registry=file.url)) == ["band", "more"]
+    assert ids(engine) == ids(eq.Engine(STREAM, registry=file.url, create=True)) == ["band", "more"]
     engine.process(batch(("IBM", 30, 60.0)))
     assert engine.stats()["registry"] == {
         "position": 4,

@@ -11,7 +11,7 @@ STREAM = eq.Stream("trades", key="symbol", attributes=["price"])
 @pytest.fixture(params=["alone", "registry"])
 def engine(request, tmp_path):
     url = None if request.param == "alone" else f"sqlite:///{tmp_path / 'q.db'}"
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
         yield engine
 
 

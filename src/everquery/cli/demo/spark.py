@@ -113,7 +113,7 @@ class SparkRun(Run):
         with broken_off():
             warm_up(market_stream(), pa.timestamp("us"))
         self._lap("compile")
-        with Engine(market_stream(), registry=self.url) as engine:
+        with Engine(market_stream(), registry=self.url, create=True) as engine:
             yield from self._register(engine, f" in {self.url}")
         self._lap("register")
         yield Step("starting", f"waiting for Spark ({self.cores} cores, local mode)")

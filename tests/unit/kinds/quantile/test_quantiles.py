@@ -456,7 +456,7 @@ class TestRegistry:
         return f"sqlite:///{tmp_path / 'q.db'}"
 
     def test_reopened_queries_are_the_same(self, url):
-        with eq.Engine(TWO, registry=url) as engine:
+        with eq.Engine(TWO, registry=url, create=True) as engine:
             engine.register([quantile("m", phi=[0.5, 0.99]), quantile("k", key="a", last=100)])
             table = pa.table(
                 {"id": ["t"], "attribute": ["y"], "phi": [0.1], "epsilon": [0.2], "by_key": [True]}
@@ -474,7 +474,10 @@ class TestRegistry:
                 again.compact_registry()
 
     def test_another_writer(self, url):
-        with eq.Engine(STREAM, registry=url) as here, eq.Engine(STREAM, registry=url) as there:
+        with (
+            eq.Engine(STREAM, registry=url, create=True) as here,
+            eq.Engine(STREAM, registry=url, create=True) as there,
+        ):
             there.register(quantile("m"))
             assert feed(here, [1]) == [("m", "a", 0, 1.0, 1)]
             there.deregister("m")
@@ -483,7 +486,7 @@ class TestRegistry:
                 here.answer("m")
 
     def test_quotas_count_parts(self, url):
-        with eq.Engine(STREAM, registry=url) as engine:
+        with eq.Engine(STREAM, registry=url, create=True) as engine:
             engine.set_quota("ann", 2)
             with pytest.raises(eq.QuotaError):
                 engine.register(quantile("m", phi=[0.1, 0.2, 0.3], owner="ann"))

@@ -128,7 +128,7 @@ class TestEnds:
 
     def test_the_registry_is_told(self, tmp_path):
         url = f"sqlite:///{tmp_path}/q.db"
-        with eq.Engine(STREAM, registry=url) as engine:
+        with eq.Engine(STREAM, registry=url, create=True) as engine:
             engine.register([eq.Threshold("t", {}, total=5), eq.Threshold("u", {}, total=500)])
             feed(engine, ("a", 0, 7))
         with eq.open(url) as later:
