@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -20,12 +20,14 @@ from everquery.cli.numbers import rate
 from everquery.cli.options import has_integer_keys, has_text_keys
 from everquery.cli.output import counted
 from everquery.cli.refusals import InputRows, as_records, refusal_lines
+from everquery.cli.run_state import RunState, check_input
 from everquery.cli.this_process import Clock
 from everquery.core.ahead import ahead
 from everquery.engine import Engine
-from everquery.errors import InvalidBatchError
+from everquery.errors import InvalidBatchError, UnreadableFileError
 from everquery.sources.files import EventFile, EventPipe, Piece
-from everquery.sources.formats import Format
+from everquery.sources.folder_journal import in_folder
+from everquery.sources.formats import KNOWN_NAMES, Format, is_known
 from everquery.state.admission import span_in_units
 from everquery.stream import SPANS, Stream
 
@@ -72,7 +74,7 @@ def open_inputs(
     integers = integer_keys or has_integer_keys(engine)
     texts = not integers and has_text_keys(engine)
     inputs: list[Input] = []
-    for name in names:
+    for name in _files(names):
         if name == STDIN:
             pipe = EventPipe(
                 sys.stdin.buffer,
@@ -87,6 +89,35 @@ def open_inputs(
             file = EventFile(Path(name), engine.stream, integer_keys=integers, text_keys=texts)
             inputs.append(file)
     return inputs
+
+
+def check_inputs(inputs: list[Input], state: RunState) -> None:
+    """Raise if an input is not the one that a state knows by its name."""
+    for source in inputs:
+        if isinstance(source, EventFile) and (place := state.place(source.path)) is not None:
+            check_input(source.path, place)
+
+
+def _files(names: list[str]) -> Iterator[str]:
+    """Yield the inputs, with the files of a folder in its place; say which are left out there."""
+    for name in names:
+        if name == STDIN or not Path(name).is_dir():
+            yield name
+            continue
+        there = in_folder(Path(name))
+        known = [path for path in there if is_known(path)]
+        if not known:
+            raise UnreadableFileError(
+                f"there is no file of events in the folder {name}; known are {KNOWN_NAMES}"
+            )
+        if len(known) < len(there):
+            first = min(set(there) - set(known))
+            left = counted(len(there) - len(known), "file")
+            typer.echo(
+                f"{name}: {left} left out; the first is {first.name}. Known are {KNOWN_NAMES}",
+                err=True,
+            )
+        yield from map(str, known)
 
 
 def check_spans(stream: Stream, schema: pa.Schema) -> None:
@@ -113,9 +144,9 @@ def check_spans(stream: Stream, schema: pa.Schema) -> None:
             ) from None
 
 
-def _pieces(source: Input) -> Generator[Piece, None, None]:
+def _pieces(source: Input, place: Mapping[str, Any] | None) -> Generator[Piece, None, None]:
     """Return what a source yields; a file is read ahead, a pipe gives what is there."""
-    return ahead(source.pieces()) if isinstance(source, EventFile) else source.pieces()
+    return ahead(source.pieces(place)) if isinstance(source, EventFile) else source.pieces()
 
 
 class EventJob:
@@ -129,10 +160,26 @@ class EventJob:
         Returns seconds.
     stop : function
         Tells whether to end before the next batch.
+    state : RunState, optional
+        What to go on from. Then events that the grace holds back are not let out at the end: the
+        next run goes on with them.
+
+    Attributes
+    ----------
+    rows : InputRows
+        Which rows have come from which input.
+    arrived : int
+        How many events have been read, also before this run.
     """
 
     def __init__(
-        self, engine: Engine, inputs: list[Input], *, clock: Clock, stop: Callable[[], bool]
+        self,
+        engine: Engine,
+        inputs: list[Input],
+        *,
+        clock: Clock,
+        stop: Callable[[], bool],
+        state: RunState | None = None,
     ) -> None:
         self.engine = engine
         self.inputs = inputs
@@ -141,15 +188,21 @@ class EventJob:
         self.place = "before the first event"
         self._clock = clock
         self._stop = stop
-        self._rows = InputRows()
+        self._state = state
+        self.rows = InputRows(state.rows if state is not None else ())
+        self.arrived = state.arrived if state is not None else 0
+        self._refused_before = Counter(engine.stats()["dead_letters_by_reason"])
 
     def run(self) -> Iterator[tuple[Input, Piece, pa.Table]]:
         """Yield each batch with its notices; at the end of the input, let out what is held back."""
         began = self._clock()
         for source in self.inputs:
-            rows = 0
-            self._rows.begin(source.name, self.tally.events)
-            with closing(_pieces(source)) as pieces:
+            place = None
+            if self._state is not None and isinstance(source, EventFile):
+                place = self._state.place(source.path)
+            rows = 0 if place is None else place["rows"]
+            self.rows.begin(source.name, self.arrived, rows)
+            with closing(_pieces(source, place)) as pieces:
                 for piece in pieces:
                     check_spans(self.engine.stream, piece.batch.schema)
                     now = self._now(piece.batch.schema)
@@ -163,6 +216,8 @@ class EventJob:
             if self._stop():
                 self.interrupted = True
                 return
+        if self._state is not None:
+            return
         notices = self.engine.flush()
         self.tally.count(notices)
         self.tally.seconds = self._clock() - began
@@ -188,6 +243,7 @@ class EventJob:
         self, source: Input, piece: Piece, notices: pa.Table, rows: int, began: float
     ) -> None:
         self.tally.events += piece.batch.num_rows
+        self.arrived += piece.batch.num_rows
         self.tally.count(notices)
         self.tally.seconds = self._clock() - began
         self.place = f"{source.name}, behind {counted(rows, 'event')}"
@@ -199,15 +255,16 @@ class EventJob:
         """Return what happened."""
         stats = self.engine.stats()
         tally = self.tally
+        refused = Counter(stats["dead_letters_by_reason"]) - self._refused_before
         return {
             "stream": self.engine.stream.name,
             "position": self.engine.position,
             "events": tally.events,
             "notices": sum(tally.notices.values()),
             "notices_by_event": dict(sorted(tally.notices.items())),
-            "refused": stats["dead_letters"],
-            "refused_by_reason": {k: v for k, v in stats["dead_letters_by_reason"].items() if v},
-            "refused_examples": as_records(self.engine.refused_examples(), self._rows),
+            "refused": refused.total(),
+            "refused_by_reason": dict(refused),
+            "refused_examples": as_records(self.engine.refused_examples(), self.rows),
             "unreadable_lines": tally.unreadable,
             "held_back": stats["held"],
             "ahead": stats["ahead"],
@@ -238,7 +295,8 @@ class EventJob:
                 lines = counted(source.unreadable.count, "line")
                 yield f"{source.name}: {lines} left out; the first is {source.unreadable.first}"
         if summary["held_back"]:
-            yield f"{counted(summary['held_back'], 'event')} held back by the grace, not evaluated"
+            kept = "in the state" if self._state is not None else "not evaluated"
+            yield f"{counted(summary['held_back'], 'event')} held back by the grace, {kept}"
         if summary["ahead"]:
             yield f"{counted(summary['ahead'], 'event')} far ahead of all others, not evaluated"
         if summary["ended"]:

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
+import json
+import math
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from everquery.sinks.lines import shown
 from everquery.state.dead_letters import Example
 
+NUMERIC = ("unreadable_attribute", "unreadable_weight")  # where a number belongs
+QUOTED = "text, as it is in quotes: numbers of JSON have none"
+
 
 class InputRows:
-    """Which rows of all came from which input."""
+    """Which rows of all came from which input.
 
-    def __init__(self) -> None:
-        self._first: list[int] = []
-        self._names: list[str] = []
+    Parameters
+    ----------
+    known : list
+        What `as_list` returned in an earlier run.
+    """
 
-    def begin(self, name: str, row: int) -> None:
-        """Note that an input begins with a row, counted over all inputs."""
-        self._first.append(row)
-        self._names.append(name)
+    def __init__(self, known: Sequence[Sequence[Any]] = ()) -> None:
+        self._parts = [(int(first), str(name), int(row)) for first, name, row in known]
+
+    def as_list(self) -> list[list[Any]]:
+        """Return it in values that JSON can hold."""
+        return [list(part) for part in self._parts]
+
+    def begin(self, name: str, first: int, row: int = 0) -> None:
+        """Note that an input begins, with its row `row`, as row `first` over all inputs."""
+        self._parts.append((first, name, row))
 
     def place(self, row: int) -> tuple[str, int]:
         """Return the input of a row, and its number there, from 0."""
-        at = bisect_right(self._first, row) - 1
-        return self._names[at], row - self._first[at]
+        at = bisect_right(self._parts, row, key=lambda part: part[0]) - 1
+        first, name, begin = self._parts[at]
+        return name, row - first + begin
+
+    def letters(self, letters: pa.Table) -> pa.Table:
+        """Return dead letters as they are listed: by input and row, all but numbers as text."""
+        places = [self.place(row) for row in letters["position"].to_pylist()]
+        columns = {
+            "input": pa.array([name for name, _ in places], pa.string()),
+            "row": pa.array([row for _, row in places], pa.int64()),
+        }
+        for name in letters.column_names[1:]:
+            column = letters[name]
+            columns[name] = (
+                column if pa.types.is_floating(column.type) else column.cast(pa.string())
+            )
+        return pa.table(columns)
 
 
 def as_records(
@@ -37,6 +67,8 @@ def as_records(
         for example in found:
             name, row = rows.place(example.row)
             record = {"input": name, "row": row, "column": example.column, "value": example.value}
+            if reason in NUMERIC and _is_quoted_number(example.value):
+                record["note"] = QUOTED
             records.setdefault(reason, []).append(record)
     return records
 
@@ -54,4 +86,14 @@ def refusal_lines(
 
 def _value(record: dict[str, Any]) -> str:
     value = record["value"]
-    return f"{record['column']} is {'null' if value is None else shown(value)}"
+    note = f" ({record['note']})" if "note" in record else ""
+    return f"{record['column']} is {'null' if value is None else shown(value)}{note}"
+
+
+def _is_quoted_number(value: str | None) -> bool:
+    """Tell whether a value of JSON is a text that reads like a number."""
+    try:
+        text = json.loads(value or "")
+        return isinstance(text, str) and math.isfinite(float(text))
+    except ValueError:
+        return False

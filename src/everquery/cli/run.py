@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from everquery.cli.event_job import STDIN, EventJob, open_inputs
+from everquery.cli.event_job import STDIN, EventJob, check_inputs, open_inputs
 from everquery.cli.event_view import EventView
 from everquery.cli.group import INTERRUPTED
 from everquery.cli.options import (
@@ -24,15 +25,10 @@ from everquery.cli.options import (
     existing_engine,
 )
 from everquery.cli.output import print_json
+from everquery.cli.run_outputs import Keeper, Outputs, all_closed
+from everquery.cli.run_state import RunState, StateFile
 from everquery.cli.spark_run import RunPlan, SparkRun, batch_line
 from everquery.cli.this_process import clock_since_start, interruptible
-from everquery.sinks import (
-    BackgroundWriter,
-    JsonLinesWriter,
-    NoticeWriter,
-    TextWriter,
-    open_writer,
-)
 
 
 class TextFormat(StrEnum):
@@ -46,7 +42,8 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES...",
-        help="CSV, JSON, Parquet or Arrow files; - is standard input; on Spark also folders.",
+        help="CSV, JSON (both also .gz, .zst), Parquet or Arrow files, or folders of them;"
+        " - is standard input.",
     ),
 ]
 Form = Annotated[TextFormat, typer.Option("--format", help="What standard input holds.")]
@@ -64,6 +61,21 @@ def run(
             help="Write notices to a .jsonl or .parquet file; on Spark to a folder of such files.",
         ),
     ] = None,
+    dead_letters: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write refused events with reasons to a .csv, .jsonl or .parquet."
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Go on where the run with this file ended, or was killed."
+        ),
+    ] = None,
+    state_every: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How often --state is saved.")
+    ] = 10.0,
     runtime: Annotated[
         RunEngine, typer.Option("--engine", help="Run in this process, or on Spark in local mode.")
     ] = RunEngine.embedded,
@@ -105,7 +117,10 @@ def run(
     unless --read-only is given; a run on Spark never writes to the registry's log.
     """
     if runtime is RunEngine.spark:
-        _refuse({"--labels": labels}, runtime=RunEngine.embedded)
+        _refuse(
+            {"--labels": labels, "--dead-letters": dead_letters, "--state": state},
+            runtime=RunEngine.embedded,
+        )
         plan = RunPlan(
             inputs=[Path(name) for name in files],
             registry=registry,
@@ -124,23 +139,66 @@ def run(
         {"--follow": follow, "--checkpoint": checkpoint, "--metrics": metrics},
         runtime=RunEngine.spark,
     )
-    opened = existing_engine(registry, stream, lazy=False, labels=labels, read_only=read_only)
-    with interruptible() as stop, opened as engine:
+    outputs = Outputs(out, dead_letters, as_json)
+    with ExitStack() as stack:
+        kept = _state_file(state, outputs, files)
+        if kept is not None:
+            stack.callback(kept.close)
+        known = RunState() if kept is None else kept.load()
+        engine = stack.enter_context(
+            existing_engine(
+                registry,
+                stream,
+                lazy=False,
+                labels=labels,
+                read_only=read_only,
+                snapshot=known.snapshot,
+            )
+        )
+        stop = stack.enter_context(interruptible())
+        clock = clock_since_start()
         inputs = open_inputs(files, engine, form=form.value, integer_keys=integer_keys, stop=stop)
-        job = EventJob(engine, inputs, clock=clock_since_start(), stop=stop)
-        to_terminal = out in (None, Path(STDIN)) and sys.stdout.isatty()
-        console = Console(stderr=True)
+        if kept is not None:
+            check_inputs(inputs, known)
+        job = EventJob(
+            engine, inputs, clock=clock, stop=stop, state=None if kept is None else known
+        )
+        to_terminal = outputs.to_stdout and sys.stdout.isatty()
+        writers = outputs.open(known)
         with (
-            _writer(out, as_json=as_json) as writer,
-            EventView(job, console, wanted=not quiet and not to_terminal) as view,
+            all_closed(writers),
+            EventView(job, Console(stderr=True), wanted=not quiet and not to_terminal) as view,
         ):
+            keeper = Keeper(
+                engine, outputs, writers, state=known, file=kept, every=state_every, clock=clock
+            )
             for source, piece, notices in job.run():
-                writer.write(notices)
+                keeper.take(job, source, piece, notices)
                 view.update(source, piece)
+            keeper.save(job, ended=True)
         if not quiet:
-            _summarise(job, as_json=as_json, to_stderr=out in (None, Path(STDIN)))
+            _summarise(job, as_json=as_json, to_stderr=outputs.to_stdout)
     if job.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _state_file(path: Path | None, outputs: Outputs, inputs: list[str]) -> StateFile | None:
+    """Return the file of a run's state, which must be a run that can be gone on with."""
+    if path is None:
+        return None
+    if STDIN in inputs:
+        raise typer.BadParameter(
+            "standard input can't be read again after a crash; name files, or leave out --state",
+            param_hint="FILES",
+        )
+    for option, output in outputs.files().items():
+        if output.suffix.lower() in (".parquet", ".pq"):
+            raise typer.BadParameter(
+                "a run with --state goes on with its files, and Parquet can't be gone on with;"
+                " write .jsonl",
+                param_hint=option,
+            )
+    return StateFile(path)
 
 
 def _run_on_spark(plan: RunPlan, *, quiet: bool) -> None:
@@ -166,14 +224,6 @@ def _refuse(options: dict[str, object], *, runtime: RunEngine) -> None:
     for name, value in options.items():
         if value:
             raise typer.BadParameter(f"it needs --engine {runtime}", param_hint=name)
-
-
-def _writer(out: Path | None, *, as_json: bool) -> NoticeWriter:
-    if out is None and not as_json:
-        return TextWriter(sys.stdout.buffer, colour=sys.stdout.isatty())
-    if out is None or out == Path(STDIN):
-        return JsonLinesWriter(sys.stdout.buffer)
-    return BackgroundWriter(open_writer(out))
 
 
 def _summarise(job: EventJob | SparkRun, *, as_json: bool, to_stderr: bool) -> None:

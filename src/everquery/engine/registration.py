@@ -140,7 +140,9 @@ class Registration(Administration):
                 as_table(table),
                 kind,
                 self.stream,
-                live_of=partial(partial, cannot_replace, self._shard) if replacing else lambda _: live,
+                live_of=partial(partial, cannot_replace, self._shard)
+                if replacing
+                else lambda _: live,
                 taken=OTHER_KIND if replacing else TAKEN,
                 repeated=repeated,
                 beyond_quota=None if on_error == "raise" or replacing else self._beyond_quota(),

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Queue
-from threading import Thread
+from threading import Event, Thread
 from types import TracebackType
 from typing import BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from everquery.errors import UnwritableFileError
@@ -43,6 +45,13 @@ class NoticeWriter(ABC):
     @abstractmethod
     def close(self) -> None:
         """Finish the file."""
+
+    def sync(self) -> int:
+        """See that all notices so far are on the disk; return how long the file is.
+
+        A writer that is opened with this length goes on behind them.
+        """
+        raise NotImplementedError
 
 
 @contextmanager
@@ -123,11 +132,13 @@ class JsonLinesWriter(NoticeWriter):
     ----------
     file : Path or binary file
         A file that is given is left open.
+    keep : int
+        How many bytes of an existing file stay as they are.
     """
 
-    def __init__(self, file: Path | BinaryIO) -> None:
+    def __init__(self, file: Path | BinaryIO, *, keep: int = 0) -> None:
         self._own = isinstance(file, Path)
-        self._file: BinaryIO = _create(file) if isinstance(file, Path) else file
+        self._file: BinaryIO = _create(file, keep) if isinstance(file, Path) else file
         self._name = str(file) if isinstance(file, Path) else "standard output"
 
     def lines(self, notices: pa.Table) -> pa.Array:
@@ -141,6 +152,15 @@ class JsonLinesWriter(NoticeWriter):
             with _explained(self._name):
                 self._file.write(lines)
                 self._file.flush()
+
+    def sync(self) -> int:
+        """See that all notices so far are on the disk; return how long the file is."""
+        with _explained(self._name):
+            self._file.flush()
+            if not self._own:
+                return 0
+            os.fsync(self._file.fileno())
+            return self._file.tell()
 
     def close(self) -> None:
         """Close the file, if it is ours."""
@@ -161,8 +181,42 @@ class TextWriter(JsonLinesWriter):
         return as_text_lines(notices, colour=self._colour)
 
 
-def open_writer(path: Path) -> NoticeWriter:
+class CsvWriter(JsonLinesWriter):
+    """Writes CSV with a header; whoever reads it needs no types."""
+
+    def __init__(self, path: Path, *, keep: int = 0) -> None:
+        super().__init__(path, keep=keep)
+        self._headed = keep > 0
+
+    def write(self, notices: pa.Table) -> None:
+        """Write rows, and before the first the names of the columns."""
+        if not notices.num_rows:
+            return
+        text = pa.BufferOutputStream()
+        options = pa.csv.WriteOptions(include_header=not self._headed)
+        pa.csv.write_csv(decoded(notices), text, options)
+        self._headed = True
+        with _explained(self._name):
+            self._file.write(text.getvalue())
+            self._file.flush()
+
+
+def open_letters(path: Path, *, keep: int = 0) -> NoticeWriter:
+    """Return the writer of a file of dead letters, by its suffix; as of `open_writer`, or CSV."""
+    if path.suffix.lower() == ".csv":
+        return CsvWriter(path, keep=keep)
+    return open_writer(path, keep=keep, what="dead letters are written as .csv, .parquet or .jsonl")
+
+
+def open_writer(
+    path: Path, *, keep: int = 0, what: str = "notices are written as .parquet or .jsonl"
+) -> NoticeWriter:
     """Return the writer of a file, by its suffix.
+
+    Parameters
+    ----------
+    keep : int
+        How many bytes of an existing file stay as they are; Parquet can't go on.
 
     Raises
     ------
@@ -172,15 +226,18 @@ def open_writer(path: Path) -> NoticeWriter:
     if path.suffix.lower() in (".parquet", ".pq"):
         return ParquetWriter(path)
     if path.suffix.lower() in (".jsonl", ".ndjson", ".json"):
-        return JsonLinesWriter(path)
-    raise UnwritableFileError(
-        f"{path}: notices are written as .parquet or .jsonl; name the file so"
-    )
+        return JsonLinesWriter(path, keep=keep)
+    raise UnwritableFileError(f"{path}: {what}; name the file so")
 
 
-def _create(path: Path) -> BinaryIO:
+def _create(path: Path, keep: int = 0) -> BinaryIO:
     try:
-        return path.open("wb")
+        if not keep:
+            return path.open("wb")
+        file = path.open("r+b")
+        file.truncate(keep)
+        file.seek(keep)
+        return file
     except OSError as error:
         raise UnwritableFileError(f"{path} can't be written: {error.strerror}") from error
 
@@ -214,14 +271,16 @@ class BackgroundWriter(NoticeWriter):
 
     def __init__(self, writer: NoticeWriter) -> None:
         self._writer = writer
-        self._tables: Queue[pa.Table | None] = Queue(self.DEPTH)
+        self._tables: Queue[pa.Table | Event | None] = Queue(self.DEPTH)
         self._error: BaseException | None = None
         self._thread = Thread(target=self._work, name="everquery-writer", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
         while (notices := self._tables.get()) is not None:
-            if self._error is None:  # else the caller is yet to hear of it
+            if isinstance(notices, Event):
+                notices.set()
+            elif self._error is None:  # else the caller is yet to hear of it
                 try:
                     self._writer.write(notices)
                 except BaseException as error:
@@ -231,6 +290,14 @@ class BackgroundWriter(NoticeWriter):
         """Take notices; they are written soon."""
         self._raise()
         self._tables.put(notices)
+
+    def sync(self) -> int:
+        """Wait until all notices are written and on the disk; return how long the file is."""
+        written = Event()
+        self._tables.put(written)
+        written.wait()
+        self._raise()
+        return self._writer.sync()
 
     def close(self) -> None:
         """Write what waits, and finish the file."""

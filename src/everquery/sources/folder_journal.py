@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from everquery.errors import UnreadableFileError
-from everquery.sources.formats import SUFFIXES
+from everquery.sources.formats import KNOWN_NAMES, is_known
 from everquery.sources.sections import Section, sections_of
 
 
@@ -91,12 +91,15 @@ class FolderJournal:
 def files_of(inputs: Sequence[Path]) -> Iterator[Path]:
     """Yield the files, and those in folders by name; hidden and unknown ones are left alone."""
     for path in inputs:
-        if not path.is_dir():
+        if path.is_dir():
+            yield from (each for each in in_folder(path) if is_known(each))
+        else:
             yield path
-            continue
-        for each in sorted(path.iterdir()):
-            if each.suffix.lower() in SUFFIXES and not each.name.startswith((".", "_")):
-                yield each
+
+
+def in_folder(path: Path) -> list[Path]:
+    """Return what is in a folder by name, without what is hidden or begins with ``_``."""
+    return sorted(each for each in path.iterdir() if not each.name.startswith((".", "_")))
 
 
 def first_file(inputs: Sequence[Path], *, wait: Callable[[], bool] | None) -> Path:
@@ -120,5 +123,5 @@ def first_file(inputs: Sequence[Path], *, wait: Callable[[], bool] | None) -> Pa
         if wait is None or not wait():
             raise UnreadableFileError(
                 f"there is no file of events in {', '.join(map(str, inputs))};"
-                f" known are {', '.join(SUFFIXES)}"
+                f" known are {KNOWN_NAMES}"
             )

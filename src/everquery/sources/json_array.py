@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from everquery.errors import UnreadableFileError
-from everquery.sources.formats import BATCH_ROWS, BOM, first_line
+from everquery.sources.formats import BATCH_ROWS, BOM, first_line, opened
 
 
-def array_as_lines(path: Path) -> Iterator[tuple[bytes, float]]:
-    """Yield the elements of a file's array as blocks of lines, and which share of them is out.
+def array_as_lines(path: Path, first: int = 0) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the elements of a file's array as blocks of lines, how many are out, and of how many.
 
     The file is read whole: where an array ends is known at its end only.
+
+    Parameters
+    ----------
+    first : int
+        How many elements to leave out.
 
     Raises
     ------
@@ -21,13 +26,14 @@ def array_as_lines(path: Path) -> Iterator[tuple[bytes, float]]:
         If it is no array.
     """
     try:
-        elements = json.loads(path.read_bytes().removeprefix(BOM))
+        with opened(path) as file:
+            elements = json.loads(file.read().removeprefix(BOM))
     except (ValueError, RecursionError) as error:
         raise UnreadableFileError(
             f"{path} begins as a JSON array, but is not JSON ({first_line(error)}); give a whole"
             " array, or one object a line"
         ) from None
-    for first in range(0, len(elements), BATCH_ROWS):
-        block = elements[first : first + BATCH_ROWS]
+    for at in range(first, len(elements), BATCH_ROWS):
+        block = elements[at : at + BATCH_ROWS]
         lines = "".join(json.dumps(element) + "\n" for element in block)
-        yield lines.encode(), (first + len(block)) / len(elements)
+        yield lines.encode(), at + len(block), len(elements)

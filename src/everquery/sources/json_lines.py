@@ -12,7 +12,7 @@ import pyarrow.json
 
 from everquery.core.python_values import exact_number, fits_arrow
 from everquery.errors import UnreadableFileError
-from everquery.sources.formats import Unreadable, first_line
+from everquery.sources.formats import HALF_WRITTEN, Unreadable, first_line
 from everquery.sources.text_values import single_array
 from everquery.stream import Stream
 
@@ -34,6 +34,8 @@ class JsonLines:
     ----------
     key_type : pyarrow.DataType or None
         None before the first key.
+    line : int
+        The number of the next line.
     unread : dict from column to Arrow array of strings
         Of the last block: the text of what did not fit its column, null for what did.
     """
@@ -45,7 +47,7 @@ class JsonLines:
         self.unread: dict[str, pa.Array] = {}
         self._stream = stream
         self._unreadable = unreadable
-        self._line = 1
+        self.line = 1
 
     def read(self, block: bytes, where: str) -> dict[str, pa.Array]:
         """Return the columns of whole lines; what does not fit its column is null.
@@ -56,7 +58,7 @@ class JsonLines:
         found = self._in_bulk(block)
         if found is None:
             return self._one_by_one(block, where)
-        self._line += block.count(b"\n")
+        self.line += block.count(b"\n")
         return found
 
     # -- in bulk ------------------------------------------------------------------------------
@@ -112,14 +114,15 @@ class JsonLines:
     def _one_by_one(self, block: bytes, where: str) -> dict[str, pa.Array]:
         wanted = self._stream.columns()
         rows: dict[str, list[Any]] = {name: [] for name in wanted}
-        for line in block.split(b"\n"):
+        lines = block.split(b"\n")  # the last is empty, unless a line without end is behind it
+        for number, line in enumerate(lines, 1):
             if line.strip():
-                event = self._event(line, where)
+                event = self._event(line, where, half=number == len(lines))
                 if event is not None:
                     for name in wanted:
                         rows[name].append(event.get(name))
-            self._line += 1
-        self._line -= 1  # behind the last line break there is no line yet
+            self.line += 1
+        self.line -= 1  # behind the last line break there is no line yet
         columns = {}
         for name, values in rows.items():
             columns[name] = self._typed(name, values)
@@ -130,7 +133,7 @@ class JsonLines:
                 self.unread[name] = pa.array(texts, pa.string())
         return columns
 
-    def _event(self, line: bytes, where: str) -> dict[str, Any] | None:
+    def _event(self, line: bytes, where: str, *, half: bool) -> dict[str, Any] | None:
         try:
             event = json.loads(line)
         except UnicodeDecodeError as error:
@@ -141,17 +144,18 @@ class JsonLines:
             reason = "not a JSON object"
         if isinstance(event, dict):
             return event
-        if self._line == 1 and line.lstrip().startswith(b"["):
+        reason += HALF_WRITTEN if half else ""
+        if self.line == 1 and line.lstrip().startswith(b"["):
             raise UnreadableFileError(
                 f"{where} begins with a JSON array; JSON lines have one object a line. Name the"
                 " file .json if it is one array, or give its elements one a line (jq -c '.[]')"
             )
-        if self._line == 1:
+        if self.line == 1:
             raise UnreadableFileError(
                 f"{where}: line 1 is {reason}; JSON lines have one object a line"
                 " (--format csv reads CSV)"
             )
-        self._unreadable.note(self._line, reason)
+        self._unreadable.note(self.line, reason)
         return None
 
     def _typed(self, name: str, values: list[Any]) -> pa.Array:

@@ -13,16 +13,19 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from everquery.core.arrays import Int64s
+from everquery.core.arrays import Bools, Int64s
 from everquery.errors import UnreadableFileError
 from everquery.queries.known import known_specs
-from everquery.sources.files import arrow_batches, blocks_of_lines, csv_texts, take_header
+from everquery.sources.blocks import blocks_of_lines, of_file
+from everquery.sources.csv_lines import csv_texts, take_header
+from everquery.sources.files import arrow_batches
 from everquery.sources.formats import (
     BATCH_ROWS,
     BOM,
     TITLES,
     explained,
     format_of,
+    opened,
 )
 from everquery.sources.text_values import (
     cast_texts,
@@ -85,7 +88,12 @@ def read_queries(path: Path, *, progress: Callable[[int, int], None]) -> QueryRo
                 parts = list(arrow_batches(file))
                 schema = parts[0].schema if parts else pa.schema([])
         table = pa.Table.from_batches(parts, schema=schema)
-    return QueryRows(table, None, _Errors().table(), 0)
+    errors = _Errors()
+    repeated = _note_repeats(table, np.arange(table.num_rows), errors, lines=False)
+    if not errors.count:
+        return QueryRows(table, None, errors.table(), 0)
+    kept = np.flatnonzero(~repeated)
+    return QueryRows(table.take(pa.array(kept)), pa.array(kept), errors.table(), errors.count)
 
 
 class _Errors:
@@ -120,10 +128,8 @@ def _read_csv_queries(path: Path, progress: Callable[[int, int], None]) -> Query
     parts: list[pa.Table] = []
     places: list[Int64s] = []  # of the rows of each part, counted in the file
     line, first = 2, 0
-    with path.open("rb", buffering=0) as file:
-        for number, (block, done) in enumerate(
-            blocks_of_lines(file.fileno(), "csv", stop=lambda: False)
-        ):
+    with opened(path) as file:
+        for number, (block, done) in enumerate(blocks_of_lines(of_file(file), "csv")):
             if number == 0:
                 header, block = take_header(block.removeprefix(BOM), str(path))
                 if len(set(header)) < len(header):
@@ -143,13 +149,42 @@ def _read_csv_queries(path: Path, progress: Callable[[int, int], None]) -> Query
             progress(done, total)
     if not parts:
         raise UnreadableFileError(f"{path} has no header and no rows")
-    return _typed_queries(pa.concat_tables(parts), np.concatenate(places), errors)
+    # Where a row is more than a line, or a line is empty, lines can't be counted by rows.
+    lines = line - 2 in (first, first - 1)
+    return _typed_queries(pa.concat_tables(parts), np.concatenate(places), errors, lines=lines)
 
 
-def _typed_queries(texts: pa.Table, rows: Int64s, errors: _Errors) -> QueryRows:
+def _note_repeats(table: pa.Table, rows: Int64s, errors: _Errors, *, lines: bool) -> Bools:
+    """Tell which rows have the id of an earlier one; note both places of each.
+
+    Parameters
+    ----------
+    rows : int64
+        Which rows of the file they are.
+    lines : bool
+        Whether row r of the file is its line r + 2.
+    """
+    repeated = np.zeros(table.num_rows, np.bool_)
+    if "id" not in table.column_names or not pa.types.is_string(table["id"].type):
+        return repeated
+    ids = single_array(table["id"]).dictionary_encode()
+    number = np.asarray(ids.indices.fill_null(len(ids.dictionary)))
+    first = np.full(len(ids.dictionary) + 1, -1, np.int64)
+    first[number[::-1]] = np.arange(number.size)[::-1]
+    repeated = (first[number] != np.arange(number.size)) & np.asarray(ids.is_valid())
+    for at in np.flatnonzero(repeated):
+        here, there = int(rows[at]), int(rows[first[number[at]]])
+        where = (
+            f"row {there}, line {there + 2}; this is line {here + 2}" if lines else f"row {there}"
+        )
+        errors.note(here, ids[at].as_py(), f"id occurs in an earlier row of the file ({where})")
+    return repeated
+
+
+def _typed_queries(texts: pa.Table, rows: Int64s, errors: _Errors, *, lines: bool) -> QueryRows:
     """Give the columns of a CSV their types; rows with a cell that has another go to the errors."""
     ids = texts.column("id") if "id" in texts.column_names else None
-    good = np.ones(texts.num_rows, np.bool_)
+    good = ~_note_repeats(texts, rows, errors, lines=lines)
     flags = {name for spec in known_specs() for name in spec.options}
     spans = {name for spec in known_specs() for name in spec.spans}
     figures = {number.name for spec in known_specs() for number in spec.numbers}

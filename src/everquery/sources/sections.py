@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from everquery.errors import InvalidBatchError, UnreadableFileError
-from everquery.sources.files import EventFile, TextEvents
+from everquery.sources.blocks import end_of_lines
+from everquery.sources.files import EventFile
 from everquery.sources.formats import (
     BATCH_ROWS,
     TEXTS,
@@ -23,7 +24,9 @@ from everquery.sources.formats import (
     Unreadable,
     explained,
     format_of,
+    packing_of,
 )
+from everquery.sources.text_events import TextEvents
 from everquery.sources.text_values import cast_texts, single_array
 from everquery.stream import Stream
 
@@ -63,7 +66,7 @@ def sections_of(path: Path) -> Iterator[Section]:
     form = format_of(path)
     if form == "parquet":
         yield from _row_groups(path)
-    elif form in WHOLE:
+    elif form in WHOLE or packing_of(path) is not None:
         size = path.stat().st_size
         yield Section(str(path), form, 0, size, size)
     else:
@@ -87,20 +90,12 @@ def _lines(file: BinaryIO, name: str, form: Format) -> Iterator[Section]:
     while True:
         more = file.read(SECTION_BYTES)
         data += more
-        cut = _end_of_lines(data, form) if more else len(data)
+        cut = end_of_lines(data, form) if more else len(data)
         if cut:
             yield Section(name, form, begin, begin + cut, cut)
             begin, data = begin + cut, data[cut:]
         if not more:
             return
-
-
-def _end_of_lines(data: bytes, form: Format) -> int:
-    """Return where the last whole line ends; in CSV a line break may be inside quotes."""
-    cut = data.rfind(b"\n") + 1
-    while form == "csv" and cut and data.count(b'"', 0, cut) % 2:
-        cut = data.rfind(b"\n", 0, cut - 1) + 1
-    return cut
 
 
 def types_of(path: Path, stream: Stream, *, integer_keys: bool = False) -> pa.Schema:
@@ -164,7 +159,7 @@ def _tables(
     section: Section, stream: Stream, unreadable: Unreadable, *, integer_keys: bool
 ) -> Iterator[pa.Table]:
     path = Path(section.path)
-    if section.form in WHOLE:
+    if section.form in WHOLE or packing_of(path) is not None:
         events = EventFile(path, stream, integer_keys=integer_keys)
         for piece in events.pieces():
             yield pa.table(piece.batch)

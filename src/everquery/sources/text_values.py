@@ -12,7 +12,7 @@ import pyarrow.ipc
 from everquery.core.python_values import exact_number
 
 LONGEST_NUMBER = 1_000  # characters; float64 ends after 309 digits
-_TIMES = (
+TYPES_OF_TIMES = (
     pa.int64(),
     pa.float64(),
     pa.timestamp("us"),
@@ -59,7 +59,7 @@ def time_type(column: pa.Array) -> pa.DataType | None:
     None if none can be read.
     """
     best, left = None, len(column)
-    for kind in _TIMES:
+    for kind in TYPES_OF_TIMES:
         null = cast_texts(column, kind).null_count
         if null < left:
             best, left = kind, null

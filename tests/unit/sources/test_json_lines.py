@@ -46,7 +46,7 @@ def read(text, *, bulk):
     except eq.EverqueryError as error:
         return str(error)
     found = {name: [same(v) for v in column.to_pylist()] for name, column in columns.items()}
-    return found, reader.key_type, reader._line, reader._unreadable
+    return found, reader.key_type, reader.line, reader._unreadable
 
 
 def same(value):
