@@ -6,61 +6,24 @@
 >>> engine.register(eq.Range("cheap", {"price": (0, 10)}))
 """
 
-from everquery.engine import Engine, open_engine
-from everquery.engine.results import Answer, Explanation, Registered
-from everquery.errors import (
-    DuplicateQueryError,
-    EverqueryError,
-    InvalidBatchError,
-    InvalidQueryError,
-    InvalidStreamError,
-    InvalidTableError,
-    QuotaError,
-    RegistryDamagedError,
-    RegistryError,
-    SnapshotError,
-    TornEngineError,
-    UnknownQueryError,
-    UnknownStreamError,
-)
-from everquery.kinds.border.spec import Border
-from everquery.kinds.quantile.spec import Quantile
-from everquery.kinds.range.spec import Range
-from everquery.kinds.threshold.spec import Threshold
-from everquery.queries import Box, Interval, Query
-from everquery.queries.sql import InvalidSqlError
-from everquery.registry import Registry
-from everquery.stream import Stream
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-open = open_engine  # noqa: A001 - `eq.open(url)` reads well, and nobody imports * from here
+if TYPE_CHECKING:
+    from everquery.public import *  # noqa: F403
+    from everquery.public import __all__ as __all__
+else:
 
-__all__ = [
-    "Answer",
-    "Border",
-    "Box",
-    "DuplicateQueryError",
-    "Engine",
-    "EverqueryError",
-    "Explanation",
-    "Interval",
-    "InvalidBatchError",
-    "InvalidQueryError",
-    "InvalidSqlError",
-    "InvalidStreamError",
-    "InvalidTableError",
-    "Quantile",
-    "Query",
-    "QuotaError",
-    "Range",
-    "Registered",
-    "Registry",
-    "RegistryDamagedError",
-    "RegistryError",
-    "SnapshotError",
-    "Stream",
-    "Threshold",
-    "TornEngineError",
-    "UnknownQueryError",
-    "UnknownStreamError",
-    "open",
-]
+    def __getattr__(name: str) -> object:
+        """Load the public names: `everquery --help` needs none of them, and should be quick."""
+        if name.startswith("_") and name != "__all__":
+            raise AttributeError(f"module 'everquery' has no attribute {name!r}")
+        public = import_module("everquery.public")
+        found = vars(public) if name in public.__all__ or name == "__all__" else globals()
+        if name not in found:
+            raise AttributeError(f"module 'everquery' has no attribute {name!r}")
+        globals()[name] = found[name]
+        return found[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *import_module("everquery.public").__all__})

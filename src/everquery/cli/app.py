@@ -1,4 +1,4 @@
-"""The ``everquery`` command: one module a subcommand."""
+"""The ``everquery`` command. A subcommand's module is loaded when the subcommand is used."""
 
 from __future__ import annotations
 
@@ -6,22 +6,7 @@ from typing import Annotated
 
 import typer
 
-from everquery.cli import (
-    bench,
-    init,
-    plot,
-    query,
-    quota,
-    registry,
-    replay,
-    rescale,
-    run,
-    sql,
-    stream,
-    version,
-    warm_up,
-)
-from everquery.cli.demo.command import demo
+from everquery.cli import version
 from everquery.cli.group import CommandGroup
 
 app = typer.Typer(
@@ -33,22 +18,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command("init")(init.init)
-app.add_typer(stream.app, name="stream")
-app.add_typer(query.app, name="query")
-app.add_typer(quota.app, name="quota")
-app.add_typer(registry.app, name="registry")
-app.command("sql")(sql.sql)
-app.command("run")(run.run)
-app.command("replay")(replay.replay)
-app.add_typer(plot.app, name="plot")
-app.command("rescale")(rescale.rescale)
-app.command("demo")(demo)
-app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    bench.bench
-)
-app.command("warm-up")(warm_up.warm_up)
-app.command("version")(version.version)
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -26,8 +27,10 @@ from everquery.cli.output import counted, print_json
 from everquery.cli.query_replace import DryRun, Prune, PruneOwner, Replace, Replacing, Yes
 from everquery.errors import InvalidTableError, UnwritableFileError
 from everquery.kinds import KINDS
-from everquery.queries.table_columns import no_errors
+from everquery.queries.known import known_specs
+from everquery.queries.table_columns import known_columns, no_errors
 from everquery.sources.query_files import QueryRows, read_queries
+from everquery.stream import Stream
 
 SHOWN = 3
 
@@ -78,7 +81,12 @@ def load(
         rows = read_queries(
             file, progress=lambda done, total: progress.update(task, completed=done, total=total)
         )
-        chosen, table = _kind(rows.table, kind, file)
+        kinds, table = _kinds(rows.table, kind, file)
+        table, ignored = _without_extras(table, engine.stream)
+        if ignored:
+            typer.echo(
+                f"{file}: {_said_of(ignored)} ignored, as no query has such a field", err=True
+            )
         if integer_keys or has_integer_keys(engine):
             table = _with_integer_keys(table)
         if rows.errors.num_rows and on_error is OnError.refuse:
@@ -88,13 +96,14 @@ def load(
         try:
             mode: Literal["raise", "skip"] = "skip" if on_error is OnError.skip else "raise"
             if replacing is None:
+                chosen = kinds[0] if len(kinds) == 1 else None
                 done = engine.register_table(table, kind=chosen, on_error=mode)
             else:
                 progress.stop()
                 done = replacing.run(
                     engine,
                     table,
-                    kind=chosen,
+                    kinds=kinds,
                     on_error=mode,
                     unread=rows.errors["id"].combine_chunks(),
                     show=lambda text: typer.echo(text, err=as_json),
@@ -109,7 +118,8 @@ def load(
     skipped = done.errors.num_rows + rows.bad
     _report(bad, errors)
     if as_json:
-        summary = {"registered": done.registered, "skipped": skipped, "kind": chosen}
+        summary = {"registered": done.registered, "skipped": skipped, "kind": ", ".join(kinds)}
+        summary["ignored"] = ignored
         if replacing is not None:
             names = ("added", "changed", "unchanged", "dropped")
             summary |= {name: getattr(done, name) for name in names} | {"dry_run": dry_run}
@@ -136,26 +146,47 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _kind(table: pa.Table, kind: str | None, file: Path) -> tuple[str, pa.Table]:
-    """Return the kind of the queries, and the table without the column that says it."""
+def _kinds(table: pa.Table, kind: str | None, file: Path) -> tuple[list[str], pa.Table]:
+    """Return the kinds of the queries, and the table; of one kind, without the column for it."""
     said: list[str] = []
     if "kind" in table.column_names:
         said = pc.unique(table["kind"]).drop_null().to_pylist()
-        table = table.drop_columns("kind")
-    if kind is not None:
-        said = sorted({kind, *said})
-    if len(said) == 1:
-        return said[0], table
+    if kind is not None and set(said) - {kind}:
+        raise InvalidTableError(
+            f"{file} has queries of other kinds than {kind} ({', '.join(sorted(said))}); leave out"
+            " --kind, and each row is of the kind that it names. Nothing is registered",
+            pa.table({}),
+        )
+    said = sorted({*said, *([] if kind is None else [kind])})
     if not said:
         raise typer.BadParameter(
             f"give the queries' kind, {' or '.join(KINDS)}: {file} has no column kind",
             param_hint="--kind",
         )
-    raise InvalidTableError(
-        f"{file} has queries of several kinds ({', '.join(said)}); split it by kind. Nothing is"
-        " registered",
-        pa.table({}),
-    )
+    if len(said) == 1 and "kind" in table.column_names:
+        table = table.drop_columns("kind")
+    return said, table
+
+
+def _without_extras(table: pa.Table, stream: Stream) -> tuple[pa.Table, list[str]]:
+    """Return the table without columns that are no query's, and their names.
+
+    A name that is nearly one that is known stays: it is an error, or a query would lack a limit.
+    """
+    known = {"kind", *(name for spec in known_specs() for name in spec.spans)}
+    known |= {name for spec in known_specs() for name in known_columns(spec, stream)}
+    extra = [
+        name
+        for name in table.column_names
+        if name not in known and not difflib.get_close_matches(name, known, n=1)
+    ]
+    return table.drop_columns(extra), extra
+
+
+def _said_of(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"column {names[0]} is"
+    return f"columns {', '.join(names)} are"
 
 
 def _with_integer_keys(table: pa.Table) -> pa.Table:

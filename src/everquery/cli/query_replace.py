@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -82,7 +82,7 @@ class Replacing:
         engine: Engine,
         table: pa.Table,
         *,
-        kind: str,
+        kinds: Sequence[str],
         on_error: Literal["raise", "skip"],
         unread: pa.Array,
         show: Callable[[str], None],
@@ -91,11 +91,13 @@ class Replacing:
 
         Parameters
         ----------
+        kinds : the kinds of query that the table has; its column ``kind`` says it if they are many
         unread : ids of rows that could not be read; their queries stay
         show : function of a text
         """
+        kind = kinds[0] if len(kinds) == 1 else None
         options: dict[str, Any] = {"kind": kind, "on_error": on_error, "on_conflict": "replace"}
-        unwanted = self._unwanted(engine, table, kind, unread) if self.prune else []
+        unwanted = self._unwanted(engine, table, kinds, unread) if self.prune else []
         planned = engine.register_table(table, unwanted=unwanted, dry_run=True, **options)
         show(summary(planned, unwanted))
         if self.dry_run:
@@ -104,10 +106,14 @@ class Replacing:
             self._ask(planned.dropped)
         return engine.register_table(table, unwanted=unwanted, **options)
 
-    def _unwanted(self, engine: Engine, table: pa.Table, kind: str, unread: pa.Array) -> list[str]:
-        """Return the ids of live queries that are not in the file."""
+    def _unwanted(
+        self, engine: Engine, table: pa.Table, kinds: Sequence[str], unread: pa.Array
+    ) -> list[str]:
+        """Return the ids of live queries of the file's kinds that are not in the file."""
         engine.refresh()
-        live = engine.queries(owner=self.owner, kind=kind)["id"].combine_chunks()
+        queries = engine.queries(owner=self.owner)
+        of_kinds = pc.is_in(queries["kind"].cast(pa.string()), value_set=pa.array(kinds))
+        live = queries["id"].filter(of_kinds).combine_chunks()
         there = pa.array([], pa.string())
         if "id" in table.column_names:
             there = table["id"].cast(pa.string()).combine_chunks()

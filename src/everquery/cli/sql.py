@@ -25,6 +25,21 @@ WORDS = (
     *("OWNER", "LABEL", "QUOTA", "QUOTAS", "WITH", "OR", "REPLACE"),
 )  # fmt: skip
 
+ENDS = ("quit", "exit", r"\q")
+HELPS = ("help", r"\h", r"\?")
+SHORTCUTS = {r"\d": "SHOW STANDING QUERIES;", r"\dt": "SHOW STREAMS;"}
+HELP = r"""\d            the standing queries
+\dt           the streams
+help          this; docs/sql.md has all of SQL
+quit, exit    the end, as are \q and Ctrl-D; Ctrl-C clears what is being written
+A statement may take several lines, and ends with ;
+
+    CREATE STANDING QUERY ibm_band AS
+    SELECT * FROM trades WHERE symbol = 'IBM' AND price >= 40 AND price < 50 EMIT ENTER, LEAVE;
+    ALTER STANDING QUERY ibm_band PAUSE;
+    EXPLAIN STANDING QUERY ibm_band;
+    DROP STANDING QUERY ibm_band;"""
+
 
 def completions(begun: str) -> list[str]:
     """Return the words of SQL that begin like this: those of all statements, then of kinds.
@@ -104,7 +119,12 @@ def _value(text: str) -> str | int | float:
     return text
 
 
-def _print(table: pa.Table, *, as_json: bool) -> None:
+def _print(table: pa.Table | str, *, as_json: bool) -> None:
+    """Print what a statement shows; what it did is for people only."""
+    if isinstance(table, str):
+        if not as_json:
+            typer.echo(table)
+        return
     if as_json:
         print_json(table.to_pylist())
         return
@@ -117,7 +137,7 @@ def _print(table: pa.Table, *, as_json: bool) -> None:
 def _prompt(session: SqlSession, *, as_json: bool) -> None:
     """Read statements, each ended by ``;``, until the end of input; errors do not end it."""
     _remember()
-    typer.echo("Statements end with ;   Ctrl-D ends")
+    typer.echo("Statements end with ;   help explains   quit, or Ctrl-D, ends")
     lines: list[str] = []
     while True:
         try:
@@ -129,6 +149,16 @@ def _prompt(session: SqlSession, *, as_json: bool) -> None:
             typer.echo()
             lines = []
             continue
+        if len(lines) == 1 and (word := _word(lines[0])) is not None:
+            lines = []
+            if word in ENDS:
+                return
+            lines = [SHORTCUTS[word]] if word in SHORTCUTS else []
+            if not lines:
+                typer.echo(
+                    HELP if word in HELPS else f"there is no {word}; help lists what there is"
+                )
+                continue
         text = "\n".join(lines)
         if not text.rstrip().endswith(";"):
             lines = lines if text.strip() else []
@@ -139,6 +169,18 @@ def _prompt(session: SqlSession, *, as_json: bool) -> None:
                 _print(table, as_json=as_json)
         except EverqueryError as error:
             typer.echo(f"everquery: {error}", err=True)
+
+
+def _word(line: str) -> str | None:
+    r"""Return the word of the prompt's own that a line is; None for a part of a statement.
+
+    Examples
+    --------
+    >>> _word("Quit;"), _word(r"\dt"), _word("SHOW STREAMS;")
+    ('quit', '\\dt', None)
+    """
+    word = line.strip().removesuffix(";").strip().lower()
+    return word if word in (*ENDS, *HELPS) or word.startswith("\\") else None
 
 
 def _remember() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from everquery.cli.sql_answers import answers
 from everquery.engine import Engine
 from everquery.engine.statements import execute
 from everquery.engine.transactions import ChangeOfQuery, Script, script_of
@@ -39,8 +40,12 @@ class SqlSession:
         self._stream = stream
         self._engines: dict[str, Engine] = {}
 
-    def run(self, text: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.Table]:
-        """Run statements, and yield what each shows; if one can't be read, none is run.
+    def run(
+        self, text: str, parameters: Mapping[str, Any] | None = None
+    ) -> Iterator[pa.Table | str]:
+        """Run statements, and yield what each shows or, as a line, what those before it did.
+
+        If one can't be read, none is run.
 
         All changes of queries are made, or none is. If they are about several streams, those of
         each are one change of the registry; all are checked before the first is made.
@@ -54,6 +59,7 @@ class SqlSession:
             self._registry.create_stream(stream)
         for name, changes in by_stream.items():
             self._engine(name).make_changes(changes)
+        yield from answers([*script.streams, *script.changes])
         yield from self._show(script.after)
 
     def _by_stream(
@@ -91,10 +97,12 @@ class SqlSession:
             shown = explained if explained and name == self._default(new) else []
             engine.make_changes(changes, explained=shown, dry_run=True)
 
-    def _show(self, statements: list[Statement]) -> Iterator[pa.Table]:
+    def _show(self, statements: list[Statement]) -> Iterator[pa.Table | str]:
         for statement in statements:
             shown = self._execute(statement)
-            if shown is not None:
+            if shown is None:
+                yield from answers([statement])
+            else:
                 yield shown
 
     def _execute(self, statement: Statement) -> pa.Table | None:

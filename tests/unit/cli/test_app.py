@@ -6,11 +6,13 @@ from importlib.metadata import version
 from types import SimpleNamespace
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import everquery as eq
 from everquery.cli import bench
 from everquery.cli.app import app, main
+from everquery.cli.commands import SUBCOMMANDS
 
 COMMANDS = (
     "init", "stream", "query", "sql", "run", "replay", "demo", "warm-up", "bench", "version",
@@ -32,6 +34,54 @@ def test_help_names_every_command():
     result = run("--help")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in COMMANDS)
+
+
+def test_help_says_what_the_commands_say():
+    group = get_command(app)
+    shown = {name: command.get_short_help_str(200) for name, command in group.commands.items()}
+    loaded = {name: each.load(name).get_short_help_str(200) for name, each in SUBCOMMANDS.items()}
+    assert shown == loaded
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["version"], ["--version"], ["nonsense"]])
+def test_what_needs_no_query_loads_nothing_large(arguments):
+    program = f"""
+import sys
+from everquery.cli.app import app
+try:
+    app({arguments!r})
+except SystemExit:
+    pass
+large = {{"numba", "numpy", "pyarrow", "sqlalchemy", "pyspark", "pandas"}} & sys.modules.keys()
+ours = [name for name in sys.modules if name.startswith("everquery.")]
+print(sorted(large), sorted(ours), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    modules = ("", ".app", ".commands", ".group", ".version")
+    ours = sorted(["everquery.errors", *(f"everquery.cli{name}" for name in modules)])
+    assert done.stderr.splitlines()[-1] == f"[] {ours}"
+
+
+def test_the_package_has_its_names_when_asked():
+    program = """
+import sys
+import everquery as eq
+assert "pyarrow" not in sys.modules
+assert "Engine" in dir(eq)
+from everquery import *
+assert Stream is eq.Stream and open is eq.open
+assert eq.errors.RegistryError is eq.RegistryError
+for name in ("Enginee", "__wrapped__"):
+    try:
+        getattr(eq, name)
+    except AttributeError as error:
+        assert f"no attribute {name!r}" in str(error)
+    else:
+        raise AssertionError(name)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,84 @@ def test_the_prompt_goes_on_after_an_error(shell, monkeypatch, capsys):
     assert "everquery: " in told.err
 
 
+class Prompt:
+    """A prompt whose lines are given, and what it prints."""
+
+    def __init__(self, shell, monkeypatch, capsys):
+        self._shell, self._monkeypatch, self._capsys = shell, monkeypatch, capsys
+
+    def __call__(self, *lines):
+        left = list(lines)
+
+        def answer(_prompt):
+            line = left.pop(0) if left else EOFError()
+            if isinstance(line, BaseException):
+                raise line
+            return line
+
+        self._monkeypatch.setattr("builtins.input", answer)
+        self._monkeypatch.setattr(sql_module, "_remember", lambda: None)
+        session = sql_module.SqlSession(sql_module.existing_registry(self._shell.url))
+        sql_module._prompt(session, as_json=False)
+        session.close()
+        self.left = left
+        return self._capsys.readouterr()
+
+
+@pytest.fixture
+def prompt(shell, monkeypatch, capsys):
+    return Prompt(shell, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("end", ["quit", "exit", "\\q", "QUIT;", " Exit ; "])
+def test_the_prompt_ends_when_told(prompt, end):
+    told = prompt(end, "SHOW STREAMS;")
+    assert prompt.left == ["SHOW STREAMS;"]
+    assert told.err == ""
+
+
+def test_the_prompt_has_words_of_its_own(prompt):
+    told = prompt("help", "\\?", "\\dt", CREATE.format("ibm", 7), "\\d", "\\foo")
+    assert told.out.count("\\dt           the streams") == 2
+    assert "CREATE STREAM" in told.out
+    assert "query ibm created" in told.out
+    assert told.out.count("ibm") >= 2
+    assert "there is no \\foo; help lists what there is" in told.out
+    assert told.err == ""
+
+
+def test_words_within_a_statement_are_none_of_the_prompt(prompt):
+    told = prompt("SHOW STANDING QUERIES LIKE", "quit", ";", "SHOW STREAMS;")
+    assert prompt.left == []
+    assert "everquery: " in told.err  # quit is no text in quotes
+    assert "CREATE STREAM" in told.out
+
+
+def test_ctrl_c_clears_the_line(prompt):
+    told = prompt("DROP STANDING", KeyboardInterrupt(), "SHOW STREAMS;", KeyboardInterrupt())
+    assert "CREATE STREAM" in told.out
+    assert told.err == ""
+
+
+def test_statements_answer_what_they_did(shell):
+    text = CREATE.format("a", 1) + CREATE.format("b", 2) + CREATE.format("c", 3)
+    assert shell("sql", text).stdout == "3 queries created\n"
+    assert shell("sql", CREATE.format("'d\te'", 1)).stdout == 'query "d\\te" created\n'
+    assert shell("sql", "ALTER STANDING QUERY a PAUSE; ALTER STANDING QUERY a RESUME").stdout == (
+        "query a paused\nquery a resumed\n"
+    )
+    told = shell("sql", "DROP STANDING QUERY a; DROP STANDING QUERY b; SHOW STREAMS").stdout
+    assert told.startswith("2 queries dropped\n")
+    replaced = CREATE.format("c", 9).replace("CREATE", "CREATE OR REPLACE")
+    assert shell("sql", replaced).stdout == "query c created or replaced\n"
+    assert shell("sql", "ALTER OWNER ann SET QUOTA 1000").stdout == "quota of ann set to 1,000\n"
+    assert shell("sql", "ALTER OWNER DEFAULT DROP QUOTA").stdout == (
+        "quota for all others removed\n"
+    )
+    assert shell("sql", "CREATE STREAM s (x ATTRIBUTE)").stdout == "stream s created\n"
+    assert shell("sql", CREATE.format("f", 1), "--json").stdout == ""
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
