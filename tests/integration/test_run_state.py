@@ -224,11 +224,11 @@ class TestRefused:
 
     def test_another_file_of_the_same_name(self, shell):
         shell("run", "a.csv", "--state", "s", "--out", "n.jsonl")
-        text = Path("a.csv").read_text()
-        Path("a.csv").write_text(text.replace("A", "Z", 1))
+        text = Path("a.csv").read_bytes()
+        Path("a.csv").write_bytes(text.replace(b"A", b"Z", 1))
         told = shell("run", "a.csv", "--state", "s", "--out", "n.jsonl", code=1).stderr
         assert "is not the file that the state has read" in told
-        Path("a.csv").write_text(text[:-20])
+        Path("a.csv").write_bytes(text[:-20])
         told = shell("run", "a.csv", "--state", "s", "--out", "n.jsonl", code=1).stderr
         assert "is shorter than when the state read it" in told
 

@@ -33,6 +33,7 @@ from everquery.sources.query_files import QueryRows, read_queries
 from everquery.stream import Stream
 
 SHOWN = 3
+NEAR = 0.75  # how alike names are, of which one may be a typo of the other
 
 
 class OnError(StrEnum):
@@ -171,14 +172,17 @@ def _kinds(table: pa.Table, kind: str | None, file: Path) -> tuple[list[str], pa
 def _without_extras(table: pa.Table, stream: Stream) -> tuple[pa.Table, list[str]]:
     """Return the table without columns that are no query's, and their names.
 
-    A name that is nearly one that is known stays: it is an error, or a query would lack a limit.
+    What looks like a limit, or nearly like a known name, stays, and is an error later: without it,
+    a query would hold more than its owner meant.
     """
     known = {"kind", *(name for spec in known_specs() for name in spec.spans)}
     known |= {name for spec in known_specs() for name in known_columns(spec, stream)}
     extra = [
         name
         for name in table.column_names
-        if name not in known and not difflib.get_close_matches(name, known, n=1)
+        if name not in known
+        and not name.endswith(("_lo", "_hi"))
+        and not difflib.get_close_matches(name, known, n=1, cutoff=NEAR)
     ]
     return table.drop_columns(extra), extra
 

@@ -74,7 +74,7 @@ def test_columns_of_others_are_ignored_and_named(shell, tmp_path):
 
 
 def test_a_column_that_is_nearly_one_of_ours_is_an_error(shell, tmp_path):
-    for name in ("prise_lo", "price_low", "labls", "thresold_total", "owner_"):
+    for name in ("prise_lo", "price_low", "labls", "owner_", "volume_lo"):
         (tmp_path / "q.csv").write_text(f"id,{name}\na,40\n")
         assert "has no column" in shell("query", "load", "q.csv", "--kind", "range", code=1).stderr
 

@@ -132,7 +132,7 @@ def test_statements_answer_what_they_did(shell):
     assert shell("sql", "ALTER OWNER DEFAULT DROP QUOTA").stdout == (
         "quota for all others removed\n"
     )
-    assert shell("sql", "CREATE STREAM s (x ATTRIBUTE)").stdout == "stream s created\n"
+    assert shell("sql", "CREATE STREAM s (x DOUBLE)").stdout == "stream s created\n"
     assert shell("sql", CREATE.format("f", 1), "--json").stdout == ""
 
 
