@@ -1,0 +1,62 @@
+"""The examples tell what a few lines without everquery find, too."""
+
+import runpy
+from datetime import timedelta
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def printed(name, capsys):
+    """Return what an example defines, and the lines that it prints."""
+    found = runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return found, capsys.readouterr().out.splitlines()
+
+
+def crossings(inside):
+    """Yield (place, whether it is an enter) for each change; before the first it is outside."""
+    was = False
+    for place, now in enumerate(inside):
+        if now != was:
+            yield place, now
+        was = now
+
+
+def test_couriers(capsys):
+    example, lines = printed("couriers.py", capsys)
+    begin, minutes, dwell = example["BEGIN"], example["MINUTES"], example["DWELL"]
+    expected = []
+    for courier in example["COURIERS"]:
+        at = [example["position"](courier, minute) for minute in range(minutes)]
+        for zone, (south, north, west, east) in example["ZONES"].items():
+            inside = [south <= lat < north and west <= lon < east for lat, lon in at]
+            changes = list(crossings(inside))
+            told = [(minute, enter, "crossing") for minute, enter in changes]
+            told += [
+                (minute + dwell // timedelta(minutes=1), enter, "settled")
+                for minute, enter in settled(changes, dwell // timedelta(minutes=1), minutes - 1)
+            ]
+            for minute, enter, query in told:
+                time = begin + timedelta(minutes=minute)
+                event = "enter" if enter else "leave"
+                expected.append(f"{time:%H:%M}  {courier}  {event:<5}  {zone}: {query}")
+    assert sorted(lines) == sorted(expected)
+    assert [line[:5] for line in lines] == sorted(line[:5] for line in lines)
+    counts = [sum(query in line for line in lines) for query in ("crossing", "settled")]
+    assert counts[0] > counts[1] > 5
+
+
+def settled(changes, dwell, last):
+    """Return the changes that count: each that is not undone before the dwell is over."""
+    found = []
+    waiting = None
+    for minute, enter in changes:
+        if waiting is not None and minute - waiting[0] < dwell:
+            waiting = None  # both are undone
+            continue
+        if waiting is not None:
+            found.append(waiting)
+        waiting = (minute, enter)
+    if waiting is not None and last - waiting[0] >= dwell:
+        found.append(waiting)
+    return found
