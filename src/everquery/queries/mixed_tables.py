@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from everquery.core.soundness import names_of
 from everquery.queries.known import KNOWN, spec_of
-from everquery.queries.table import CheckedTable, Finder, check_table
+from everquery.queries.table import Bools, CheckedTable, Finder, check_table
 from everquery.queries.table_columns import fail, known_columns, no_errors
 from everquery.stream import Stream
 
@@ -60,13 +60,12 @@ def check_tables(
             continue
         rows = np.flatnonzero(np.asarray(pc.equal(named, name).fill_null(False)))
         part = _part(table, rows, name, stream)
-        among = again[rows]
         checked = check_table(
             part,
             spec_of(name),
             stream,
             already_live=live_of(name),
-            repeated=lambda _, among=among: among,
+            repeated=_answering(again[rows]),
             **options,
         )
         blocks += [replace(block, row=rows[block.row]) for block in checked.blocks]
@@ -74,6 +73,11 @@ def check_tables(
         errors.append(checked.errors.set_column(0, "row", places))
     found = pa.concat_tables(errors).sort_by("row")
     return CheckedTable(tuple(blocks), table.num_rows, found)
+
+
+def _answering(found: Bools) -> Finder:
+    """Return what has looked for ids already, and found these."""
+    return lambda ids: found
 
 
 def _texts(table: pa.Table, name: str) -> pa.Array:
