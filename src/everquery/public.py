@@ -20,6 +20,7 @@ from everquery.errors import (
 from everquery.kinds.border.spec import Border
 from everquery.kinds.quantile.spec import Quantile
 from everquery.kinds.range.spec import Range
+from everquery.kinds.silence.spec import Silence
 from everquery.kinds.threshold.spec import Threshold
 from everquery.queries import Box, Interval, Query
 from everquery.queries.sql import InvalidSqlError
@@ -50,6 +51,7 @@ __all__ = [
     "Registry",
     "RegistryDamagedError",
     "RegistryError",
+    "Silence",
     "SnapshotError",
     "Stream",
     "Threshold",

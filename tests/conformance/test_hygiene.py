@@ -1,4 +1,4 @@
-"""Dwell, throttle, ttl, thresholds, quantiles in long random histories, against brute force.
+"""Dwell, throttle, ttl, thresholds, quantiles, silence in long random histories, by brute force.
 
 Hypothesis draws short histories with edge cases; these are longer, so that windows open, crossings
 are undone and queries end again and again, on top of each other.
@@ -46,6 +46,11 @@ def random_query(rng, name, stream):
         if rng.random() < share and stream.time:
             options[span] = int(rng.integers(1, longest))
     box = {"x": (low, low + float(rng.integers(1, 3)))}
+    if rng.random() < 0.2:
+        options.pop("dwell", None)
+        if stream.key and rng.random() < 0.1:
+            options["key"] = "never"
+        return eq.Silence(name, after=int(rng.integers(1, 9)), **options)
     if rng.random() < 0.25:
         options.pop("dwell", None)
         return random_quantile(rng, name, stream, options)
@@ -201,3 +206,10 @@ def test_the_histories_tell_of_everything():
     assert told["fire", "throttled"] > 20
     assert told["change", None] > 200
     assert told["change", "throttled"] > 10
+    assert told["silent", None] > 200
+    assert told["silent", "registered"] > 10
+    assert told["silent", "resumed"] > 5
+    assert told["silent", "unheard"] > 5
+    assert told["silent", "throttled"] > 20
+    assert told["back", None] > 200
+    assert told["back", "throttled"] > 20

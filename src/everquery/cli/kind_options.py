@@ -17,6 +17,7 @@ from everquery.queries.fields import (
     EventsField,
     Field,
     FlagField,
+    KeysField,
     SpanField,
     declared_fields,
 )
@@ -103,6 +104,8 @@ def _annotation(field: Field, meaning: str) -> Any:  # noqa: ANN401 - a type tha
             return Annotated[number, typer.Option(option, help=meaning)]
         case SpanField():
             return Annotated[str | None, typer.Option(option, help=f"{meaning} {SPAN}.")]
+        case KeysField():
+            return Annotated[list[str] | None, typer.Option(option, help=f"{meaning} Repeat.")]
         case AttributeField():
             return Annotated[
                 str | None, typer.Option(option, help=meaning, show_default="the only one")
@@ -140,7 +143,7 @@ def _read(field: Field, value: Any) -> Any:  # noqa: ANN401 - as options are
             return parse_span(value, option_of(field.name))
         case EventsField():
             return tuple(each.strip().lower() for each in value.split(","))
-        case NumberField(several=True):
+        case NumberField(several=True) | KeysField():
             return tuple(value)
         case _:
             return value
@@ -154,11 +157,12 @@ def check_fields(spec: type[Query], fields: dict[str, Any]) -> None:
             raise typer.BadParameter(
                 f"{spec.kind} queries have no such option", param_hint=option_of(name)
             )
-    for number in spec.numbers:
-        if number.required and number.name not in fields:
-            option = option_of(number.name)
+    for field in spec.fields:
+        needed = isinstance(field, (NumberField, SpanField)) and field.required
+        if needed and field.name not in fields:
+            option = option_of(field.name)
             raise typer.BadParameter(
-                f"{spec.kind} queries need one, such as {option} {number.example}",
+                f"{spec.kind} queries need one, such as {option} {field.example}",
                 param_hint=option,
             )
 

@@ -23,6 +23,7 @@ from everquery.cli.query_load import load
 from everquery.cli.values import parse_box, parse_labels, shown_range
 from everquery.errors import UnknownQueryError
 from everquery.kinds import KINDS, USUAL
+from everquery.queries.fields import KeysField
 from everquery.queries.known import spec_of
 from everquery.stream import Stream
 
@@ -70,9 +71,13 @@ def add(
         check_fields(spec, given)
     given |= {"owner": owner, "labels": parse_labels(label or [])}
     with existing_engine(registry, stream) as engine:
+        integer = integer_key or has_integer_keys(engine)
         if key is not None:
-            given["key"] = _key(key, integer=integer_key or has_integer_keys(engine))
-        if not spec.boxed:
+            given["key"] = _key(key, integer=integer)
+        for field in spec.fields:
+            if isinstance(field, KeysField) and field.name in given:
+                given[field.name] = [_key(each, integer=integer) for each in given[field.name]]
+        if spec.about_attribute:
             given["attribute"] = chosen_attribute(given.get("attribute"), engine.stream)
         engine.register(spec(query_id, **given), replace=replace)
         typer.echo(f"query {query_id!r} is live on stream {engine.stream.name!r}")

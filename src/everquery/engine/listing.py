@@ -110,7 +110,7 @@ def _choices(block: QueryBlock, field: ChoiceField) -> pa.Array:
 
 def _attribute(block: QueryBlock, stream: Stream) -> pa.Array:
     """Return the attribute that queries name in place of a box."""
-    if KINDS[block.kind].spec.boxed:
+    if not KINDS[block.kind].spec.about_attribute:
         return pa.nulls(len(block), pa.string())
     return pa.repeat(stream.places[block.attributes[0]], len(block))
 

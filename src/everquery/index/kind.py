@@ -11,6 +11,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Bools, Floats, Int32s
 from everquery.core.parts import Part
+from everquery.index.clock import Clock, Due
 from everquery.index.flags import Flags
 from everquery.index.layers import Layers
 from everquery.index.predecessors import Predecessors
@@ -55,6 +56,9 @@ class KindIndex(ABC):
 
     must_know_of_drops: ClassVar[bool] = False
     """Whether `drop` does something, and wants all that were registered before to be here."""
+
+    watches_time: ClassVar[bool] = False
+    """Whether deadlines of keys mean something to it: `overdue`, `pass_time`, `Step.passage`."""
 
     layers: Layers[Any]
 
@@ -122,8 +126,25 @@ class KindIndex(ABC):
             self.predecessors.renumber(slots)
 
     @abstractmethod
-    def process(self, step: Step) -> list[Matches | Findings]:
-        """Return what the batch means for the queries."""
+    def process(self, step: Step) -> Sequence[Matches | Findings | Due]:
+        """Return what the batch means for the queries.
+
+        `Due` has the deadlines that came just before events of the batch, each once.
+        """
+
+    def overdue(self, clock: Clock, flags: Flags) -> Due | None:
+        """Return the deadlines of new and resumed queries that came before the step."""
+        return None
+
+    def pass_time(self, clock: Clock, heard_now: Int32s, flags: Flags) -> Due | None:
+        """Return the deadlines that have come at the end of a step.
+
+        Parameters
+        ----------
+        heard_now : int32
+            The keys with events in the step, ascending.
+        """
+        return None
 
     def announce(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
         """Return what the keys in sight mean for new and resumed queries."""

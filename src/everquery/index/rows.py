@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s
+from everquery.index.clock import Passage
 from everquery.index.flags import Flags
 from everquery.queries.spans import SpanColumn
 
@@ -221,6 +222,7 @@ class Step:
     time : int64 or float64, by row
     time_type : Arrow type, or None for a stream without time
     said : Said, optional
+    passage : Passage, or None where no kind with queries watches time
     """
 
     grouped: Grouped
@@ -233,3 +235,4 @@ class Step:
     time: Array = field(default_factory=lambda: np.empty(0, np.int64))
     time_type: pa.DataType | None = None
     said: Said | None = None
+    passage: Passage | None = None

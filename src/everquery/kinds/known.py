@@ -7,6 +7,7 @@ from everquery.kinds.kind import Kind
 from everquery.kinds.limits import check_limits
 from everquery.kinds.quantile.kind import KIND as QUANTILE
 from everquery.kinds.range.kind import KIND as RANGE
+from everquery.kinds.silence.kind import KIND as SILENCE
 from everquery.kinds.threshold.kind import KIND as THRESHOLD
 from everquery.queries.known import know
 
@@ -31,3 +32,4 @@ register(RANGE)
 register(BORDER)
 register(THRESHOLD)
 register(QUANTILE)
+register(SILENCE)

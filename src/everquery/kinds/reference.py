@@ -10,7 +10,7 @@ from typing import TypeVar
 from everquery.kinds.kind import Kind
 from everquery.kinds.known import KINDS
 from everquery.queries import Query
-from everquery.queries.fields import EventsField, Field, FlagField, declared_fields
+from everquery.queries.fields import EventsField, Field, FlagField, KeysField, declared_fields
 from everquery.queries.numbers import NumberField
 from everquery.queries.spec import BOX, ID, KEY
 
@@ -49,7 +49,8 @@ def table_columns() -> str:
     """Return the columns of a table of queries that only some kinds have, in a sentence each."""
     sentences = []
     for kind in KINDS.values():
-        names = [_column(kind.spec, field) for field in kind.spec.fields]
+        fields = (each for each in kind.spec.fields if not isinstance(each, KeysField))
+        names = [_column(kind.spec, field) for field in fields]
         if names:
             sentences.append(f"Of {kind.name} queries: {', '.join(names)}.")
     return " ".join(sentences)
@@ -129,7 +130,8 @@ def _ways(field: Field) -> str:
     if field is ID:
         return "`ID`"
     value = "" if isinstance(field, FlagField) else " ..."
-    again = ", repeated" if isinstance(field, NumberField) and field.several else ""
+    several = isinstance(field, KeysField) or (isinstance(field, NumberField) and field.several)
+    again = ", repeated" if several else ""
     sql = "`WHERE`" if field in (BOX, KEY) else "in its clause"
     if not field.in_clause:
         sql = f"`WITH ({field.name} = ...)`"

@@ -34,6 +34,8 @@ class Seen:
     time : number, or None for a stream without time
     last_of_key, last_of_all : bool
         Whether it is the last event of its step: of its key's, and of all.
+    overdue : bool
+        Whether a deadline of the query that is asked has come since the key's event before.
     """
 
     key: Any
@@ -43,6 +45,7 @@ class Seen:
     time: Any
     last_of_key: bool
     last_of_all: bool
+    overdue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,21 @@ class Twin:
     def expire(self, query: Any, key: object, values: Values) -> str | None:  # noqa: ANN401 - as above
         """Return the event that a query tells of a key that is gone, last seen there, or None."""
         return None
+
+    def deadline(self, query: Any, key: object, last: Any, since: Any) -> Any:  # noqa: ANN401 - as above
+        """Return by when a query wants to hear from a key again, or None.
+
+        Parameters
+        ----------
+        last, since : numbers or None
+            When the key was last heard from, and since when the query lives; None if that is not
+            known yet.
+        """
+        return None
+
+    def miss(self, query: Any, *, heard: bool) -> tuple[str, str | None]:  # noqa: ANN401 - as above
+        """Return what is told at a deadline, with the reason, of a key ever heard from or not."""
+        raise NotImplementedError
 
     def tells(self, query: Any, event: str) -> bool:  # noqa: ANN401 - as above
         """Tell whether a query tells of such an event at all, once it counts."""

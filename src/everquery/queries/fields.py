@@ -48,9 +48,23 @@ class FlagField(Field):
 
 @dataclass(frozen=True, slots=True)
 class SpanField(Field):
-    """A span of time, or none; it needs a stream with a time column."""
+    """A span of time, or none; it needs a stream with a time column.
+
+    Attributes
+    ----------
+    required : bool
+        Whether each query has one.
+    """
 
     takes: str = dataclasses.field(default="span of time", kw_only=True)
+    required: bool = dataclasses.field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysField(Field):
+    """The keys of a composite, which its parts have one each of; no column of a table."""
+
+    takes: str = dataclasses.field(default="strings or integers", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from everquery.queries.fields import (
     EventsField,
     Field,
     FlagField,
+    KeysField,
     SpanField,
     ZoneField,
     declared,
@@ -105,26 +106,32 @@ class Query:
     """The fields that are numbers, and columns of a table of queries too."""
     spans: ClassVar[tuple[str, ...]] = ("ttl", "throttle")
     """The fields that are spans of time, and columns of a table of queries too."""
+    required_spans: ClassVar[tuple[str, ...]] = ()
+    """Those of them that each query has."""
     options: ClassVar[tuple[str, ...]] = ()
     """What is true or false of a query; columns of a table of queries too."""
     words: ClassVar[Mapping[str, str]] = {}
     """Columns of a table of queries whose words stand for options, and what such a column takes."""
     zones: ClassVar[tuple[str, ...]] = ()
     """The fields that are time zones, and columns of a table of queries too."""
+    about_attribute: ClassVar[bool] = False
+    """Whether the field ``attribute`` names the one that it is about, in place of a box."""
     boxed: ClassVar[bool] = True
-    """Whether a user gives the box; else the field ``attribute`` names the one it is about."""
+    """Whether a user gives the box; a kind that has none, for whatever reason, says so."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         own = cls.fields = (*cls.fields, *declared_in(vars(cls)))
         cls.numbers = tuple(each for each in own if isinstance(each, NumberField))
-        spans = (each.name for each in own if isinstance(each, SpanField))
-        cls.spans = ("ttl", *spans, "throttle")
+        spans = [each for each in own if isinstance(each, SpanField)]
+        cls.spans = ("ttl", *(each.name for each in spans), "throttle")
+        cls.required_spans = tuple(each.name for each in spans if each.required)
         cls.options = tuple(name for each in own for name in _options_of(each))
         worded = (each for each in own if isinstance(each, (EventsField, ChoiceField)))
         cls.words = {each.name: each.words for each in worded}
         cls.zones = tuple(each.name for each in own if isinstance(each, ZoneField))
-        cls.boxed = not any(isinstance(each, AttributeField) for each in own)
+        cls.about_attribute = any(isinstance(each, AttributeField) for each in own)
+        cls.boxed = cls.boxed and not cls.about_attribute
 
     def __post_init__(self) -> None:
         reason = bad_text(self.id, "query id", LONGEST_ID)
@@ -144,21 +151,16 @@ class Query:
             for name in self.spans:
                 if getattr(self, name) is not None:
                     self._read_span(name)
+                elif name in self.required_spans:
+                    raise InvalidQueryError(f"{name} is None; a {self.kind} query needs one")
             for each in self.fields:
                 self._read(each)
         except InvalidQueryError as error:
             raise InvalidQueryError(f"query {self.id!r}: {error}") from None
 
     def _check_key(self) -> None:
-        if isinstance(self.key, str):
-            reason = self.key and bad_text(self.key, "key", LONGEST_KEY)
-            if reason:
-                raise InvalidQueryError(reason)
-        elif self.key is not None:
-            if isinstance(self.key, np.integer):
-                object.__setattr__(self, "key", int(self.key))
-            if isinstance(self.key, bool) or not isinstance(self.key, (str, int)):
-                raise InvalidQueryError(f"key is {self.key!r}; a key is a string or an integer")
+        if self.key is not None:
+            object.__setattr__(self, "key", _read_key(self.key))
 
     def _read(self, each: Field) -> None:
         """Check a field of the kind, and give it its own type."""
@@ -188,6 +190,30 @@ class Query:
                 reason = None if value is None else bad_zone(value)
                 if reason:
                     raise InvalidQueryError(f"{each.name} is {value!r}; {reason}")
+            case KeysField():
+                self._read_keys(each.name)
+
+    def _read_keys(self, name: str) -> None:
+        """Check the keys of a composite; one alone is the query's key."""
+        given = getattr(self, name)
+        if given is None:
+            return
+        values = given.tolist() if isinstance(given, np.ndarray) else given
+        if not isinstance(values, (list, tuple)) or not values:
+            raise InvalidQueryError(f"{name} is {given!r}; give a list of keys")
+        if self.key is not None:
+            raise InvalidQueryError(f"it has a key, {self.key!r}, and {name}; give one of the two")
+        keys = tuple(_read_key(each) for each in values)
+        if len({type(each) for each in keys}) > 1:
+            raise InvalidQueryError(f"{name} has strings and integers; keys of a stream are alike")
+        seen: set[Key] = set()
+        for each in keys:
+            if each in seen:
+                raise InvalidQueryError(f"{name} has {each!r} twice; give each once")
+            seen.add(each)
+        if len(keys) == 1:
+            object.__setattr__(self, "key", keys[0])
+        object.__setattr__(self, name, keys if len(keys) > 1 else None)
 
     def _read_span(self, name: str) -> None:
         given = getattr(self, name)
@@ -273,6 +299,18 @@ class Query:
             Those that some query has.
         """
         yield from ()
+
+
+def _read_key(key: Any) -> Key:  # noqa: ANN401 - it is here to find out
+    """Return a key that a user gave; raise if it can't be one."""
+    if isinstance(key, np.integer):
+        key = int(key)
+    if isinstance(key, bool) or not isinstance(key, (str, int)):
+        raise InvalidQueryError(f"key is {key!r}; a key is a string or an integer")
+    reason = key and bad_text(key, "key", LONGEST_KEY) if isinstance(key, str) else None
+    if reason:
+        raise InvalidQueryError(reason)
+    return key
 
 
 def _options_of(each: Field) -> tuple[str, ...]:

@@ -297,6 +297,8 @@ def _spans(
                 " 1h30m, durations, or numbers in the unit of the time column"
             )
         column, bad_spans = found
+        if name in spec.required_spans:
+            problems.note(~column.given(), f"{name} is null")
         for rows, reason in bad_spans:
             problems.note(rows, f"{name} {reason}")
         if time_type is not None:

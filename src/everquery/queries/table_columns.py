@@ -52,7 +52,8 @@ def read_columns(
             raise fail(f"column {name!r} occurs twice")
         columns[name] = _plain(table.column(name), name, table.num_rows)
     needed = ["id", *(number.name for number in spec.numbers if number.required)]
-    if not spec.boxed and len(stream.attributes) != 1:
+    needed += spec.required_spans
+    if spec.about_attribute and len(stream.attributes) != 1:
         needed.append("attribute")
     for name in needed:
         if name not in columns:
@@ -84,7 +85,8 @@ def _plain(column: pa.Array | pa.ChunkedArray, name: str, rows: int) -> pa.Array
 
 def known_columns(spec: type[Query], stream: Stream) -> list[str]:
     """Return the columns that a table of such queries may have."""
-    known = ["id", *(["closed"] if spec.boxed else ["attribute"]), "owner", "labels"]
+    known = ["id", *(["closed"] if spec.boxed else [])]
+    known += [*(["attribute"] if spec.about_attribute else []), "owner", "labels"]
     known += [*spec.words, *spec.options, *spec.zones]
     known += [number.name for number in spec.numbers]
     known += spec.spans if stream.time is not None else []

@@ -71,6 +71,9 @@ def _problems(
     yield bool(zones) and "zone" not in spec.zones, f"a {block.kind} query has a zone"
     yield from bad_zones(zones)
     yield from spec.bad_spans(block.spans, zones)
+    for name in spec.required_spans:
+        lacks = ~block.spans[name].given() if name in block.spans else True
+        yield lacks, f"a {block.kind} query needs {name}"
     for name, spans in block.spans.items():
         yield stream.time is None, f"{name} needs a stream with a time column"
         yield from _spans(name, spans)
@@ -82,7 +85,7 @@ def _shape(
     places = np.array(block.attributes)
     yield len(places) != len(block.low), "it has more or fewer ranges than attributes"
     yield bool((np.diff(places) <= 0).any()), "its attributes are not in their order"
-    about_one = len(places) == 1 and bool(stream.attributes)
+    about_one = len(places) == 1 and (bool(stream.attributes) or not spec.about_attribute)
     yield not spec.boxed and not about_one, f"a {block.kind} query is about one attribute"
     yield block.keys is not None and stream.key is None, "it has a key, and the stream has none"
     yield (block.row < 0) | (block.row > LARGEST_ROW), "its row has no such number"

@@ -10,6 +10,7 @@ import numpy as np
 from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, Uint64s
 from everquery.index.flags import DIVERTED, Flags
 from everquery.index.sort_keys import pack_ranks
+from everquery.shard.deadlines import Reached, staged
 from everquery.shard.outcomes import OutcomeTable
 from everquery.shard.record import Notices, join_figures
 from everquery.state.accepted import Accepted, Events, join_events
@@ -44,6 +45,8 @@ class StepRecord:
         The slots of queries that end by what they told in this step: once thresholds that fired.
     tells_all_ends : bool
         Whether this shard tells the ends of queries without key, which other shards have too.
+    reached : list of Reached
+        The deadlines of keys that have come, which are told like those of the rules themselves.
     """
 
     announced: list[Notices]
@@ -56,6 +59,7 @@ class StepRecord:
     keys: int
     done: Int32s
     tells_all_ends: bool = True
+    reached: Sequence[Reached] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +200,15 @@ def _diverted(
                 _as_bits(told, picked, outcomes),
             )
         )
-    if len(found) == 2:
+    if len(found) == 2 and not step.reached:
         return found[1]
-    return Diverted(*(np.concatenate(columns, axis=-1) for columns in zip(*found, strict=True)))
+    found += [staged(reached, line, len(outcomes.columns)) for reached in step.reached]
+    together = (np.concatenate(columns, axis=-1) for columns in zip(*found, strict=True))
+    diverted = Diverted(*together)
+    if not step.reached:
+        return diverted
+    order = np.lexsort((diverted.stage, diverted.place))  # what a pair tells is told in order
+    return Diverted(*(np.ascontiguousarray(column[..., order]) for column in diverted))
 
 
 def _as_bits(told: Notices, picked: Bools, outcomes: OutcomeTable) -> Int64s:

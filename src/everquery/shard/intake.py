@@ -160,6 +160,9 @@ class Intake:
         assert admission.time_type is not None
         admission.reset(newest)
         self._contents.hygiene.reset_time(admission.time_type, newest)
+        for index in self._contents.indexes.values():
+            if index.watches_time:
+                index.forget_positions()  # keys were heard from at other times than it knows
         self.refuse_ahead()
 
     def refuse_ahead(self) -> None:

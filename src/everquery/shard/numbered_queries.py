@@ -22,7 +22,7 @@ from everquery.shard.integrity import Integrity
 from everquery.shard.new_queries import already_live, check_spans, seeds_of, slots_for
 from everquery.shard.replacing import Compared, check_kinds, check_once, compare
 from everquery.state.keys import type_of_key
-from everquery.state.rules import SPANS
+from everquery.state.rules import BASED, SPANS
 
 _ANY_FLAG = 0xFFFF
 
@@ -153,9 +153,10 @@ class NumberedQueries:
         contents = self._contents
         home = np.zeros_like(key) if contents.stream.key is None else key
         contents.hygiene.rules.add(slot, block.spans, home)
-        # Of those that only end, notices need no detour before the step in which they do.
+        # Of those that only end, notices need no detour before the step in which they do; and of
+        # those that wait for keys, only the deadlines take it.
         for name, column in block.spans.items():
-            if name != "ttl":
+            if name not in BASED:
                 flag = DIVERTED if name in SPANS else SPANNED
                 contents.catalog.flags[slot[column.given()]] |= flag
         kind = contents.admission.time_type

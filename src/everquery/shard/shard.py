@@ -212,10 +212,13 @@ class Shard:
     def _step(self, arrivals: Events) -> pa.Table:
         admission = self.contents.admission
         announced = self._stepper.announce()
-        accepted = admission.admit(arrivals)
+        accepted = admission.admit(arrivals, with_before=self._stepper.watches_time())
+        self.contents.begin_lives()
         self._intake.refuse_late(accepted.late)
         answered = self._stepper.answer(accepted)
         admission.remember(accepted)
+        self._stepper.pass_time(accepted)
+        admission.pass_time()
         self.events += accepted.grouped.position.size
         if self._keep_accepted:
             self.accepted = accepted.events.take(accepted.grouped.position >> 1)
@@ -236,7 +239,6 @@ class Shard:
         if not contents.hygiene.active:
             self.queries.end(done)
             return self._write([*announced, *answered, *silent])
-        contents.begin_lives()
         step = StepRecord(
             announced,
             answered,
@@ -248,6 +250,7 @@ class Shard:
             len(contents.keys),
             done,
             self.tells_all_ends,
+            self._stepper.reached,
         )
         catalog = contents.catalog
         told, ended = apply_rules(

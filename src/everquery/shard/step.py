@@ -8,27 +8,51 @@ from typing import Literal
 import numpy as np
 
 from everquery.core.arrays import Array, Int32s
+from everquery.index.clock import Due
 from everquery.index.rows import Findings, Matches, Step
 from everquery.index.sort_keys import at_events
 from everquery.shard.contents import Contents
+from everquery.shard.deadlines import (
+    Reached,
+    about_last_events,
+    about_previous_events,
+    clock_of,
+    passage_of,
+)
 from everquery.shard.order import in_order
 from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices
 from everquery.state.accepted import Accepted, Events
+from everquery.state.timeline import BEFORE_EVENTS
 
 
 class Stepper:
-    """Asks the indexes of all kinds."""
+    """Asks the indexes of all kinds.
+
+    Attributes
+    ----------
+    reached : list of Reached
+        The deadlines of keys that have come in the present step.
+    """
 
     def __init__(self, contents: Contents, queries: QuerySet) -> None:
         self._contents = contents
         self._queries = queries
+        self.reached: list[Reached] = []
+
+    def watches_time(self) -> bool:
+        """Tell whether there are queries to which deadlines of keys mean something."""
+        indexes = self._contents.indexes.values()
+        return any(index.watches_time and len(index.layers) for index in indexes)
 
     def announce(self) -> list[Notices]:
         """Return what the keys in sight mean for new and resumed queries."""
+        self.reached = []
         self._queries.settle()
         if not self._queries.has_news:
             return []
+        if self.watches_time():
+            self._note(None, BEFORE_EVENTS)
         keys = self._contents.keys
         seen = np.flatnonzero(keys.seen[: len(keys)]).astype(np.int32)
         told = self._ask("announce", self._contents.admission.last_events(seen))
@@ -43,6 +67,26 @@ class Stepper:
         told = self._ask("expire", replace(last, time=when))
         self._contents.keys.seen[keys] = 0
         return told
+
+    def pass_time(self, accepted: Accepted) -> None:
+        """Note the deadlines of keys that have come at the end of a step."""
+        if self.watches_time():
+            start = accepted.grouped.start
+            heard_now = accepted.grouped.key[start[1:] > start[:-1]]
+            self._note(heard_now, accepted.grouped.position.size)
+
+    def _note(self, heard_now: Int32s | None, place: int) -> None:
+        """Note deadlines at the end of a step with events of some keys; None before all events."""
+        contents = self._contents
+        clock, flags = clock_of(contents), contents.catalog.flags
+        for kind, index in contents.indexes.items():
+            if heard_now is None:
+                due = index.overdue(clock, flags)
+            else:
+                due = index.pass_time(clock, heard_now, flags)
+            if due is not None:
+                first = contents.outcomes.first[kind]
+                self.reached.append(about_last_events(due, first, contents, place))
 
     def _ask(self, question: Literal["announce", "expire"], events: Events) -> list[Notices]:
         """Return what each kind answers about keys, given by their last events."""
@@ -59,6 +103,7 @@ class Stepper:
     def answer(self, accepted: Accepted) -> list[Notices]:
         """Return what the accepted events mean."""
         contents = self._contents
+        passage = passage_of(contents, accepted) if self.watches_time() else None
         step = Step(
             accepted.grouped,
             accepted.fresh,
@@ -70,12 +115,16 @@ class Stepper:
             accepted.events.time,
             contents.admission.time_type,
             contents,
+            passage,
         )
-        found = [
-            (contents.outcomes.first[kind], part)
-            for kind, index in contents.indexes.items()
-            for part in index.process(step)
-        ]
+        found: list[tuple[int, Matches | Findings]] = []
+        for kind, index in contents.indexes.items():
+            first = contents.outcomes.first[kind]
+            for part in index.process(step):
+                if isinstance(part, Due):
+                    self.reached.append(about_previous_events(part, first, accepted))
+                else:
+                    found.append((first, part))
         if not found:
             return []
         rows = len(accepted.events) - accepted.expired_row.size

@@ -81,6 +81,9 @@ class Accepted:
         The rows of `events`, ascending, that have `fresh` set; their previous events follow in the
         same order.
     late : Events
+    before : Events, or None where nobody asked for it
+        The last event of each key of `grouped` before the batch; its `seq` is -1 where there was
+        none.
     """
 
     events: Events
@@ -88,3 +91,4 @@ class Accepted:
     fresh: Bytes
     expired_row: Int64s
     late: Events
+    before: Events | None = None

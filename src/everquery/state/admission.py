@@ -28,7 +28,7 @@ from everquery.state.clock_guard import ClockGuard
 from everquery.state.keys import KeyTable
 from everquery.stream import SPANS, Stream
 
-FIGURES = ("arrived", "newest", "oldest", "began")
+FIGURES = ("arrived", "newest", "oldest", "began", "passed")
 
 
 @kernel
@@ -126,6 +126,7 @@ class Admission:
         self.newest: int | float | None = None
         self.oldest: int | float | None = None  # of all arrivals until the first is let out
         self.began: int | float | None = None  # the time of the first event that was let out
+        self.passed: int | float | None = None  # how far time had come when a step ended
         self.held: Events | None = None
         self.guard = ClockGuard(keys)
         self.flushing = False
@@ -144,9 +145,12 @@ class Admission:
             self.time_type = kind
             self._keys.last_time = self._keys.last_time.astype(self.dtype())
 
-    def admit(self, arrivals: Events) -> Accepted:
-        """Let in the arrivals, in order of arrival, and let out what is due."""
-        return self._accept(self._release(arrivals))
+    def admit(self, arrivals: Events, *, with_before: bool = False) -> Accepted:
+        """Let in the arrivals, in order of arrival, and let out what is due.
+
+        `with_before` asks for the last events of keys before the batch.
+        """
+        return self._accept(self._release(arrivals), with_before=with_before)
 
     def accept_nothing(self) -> Accepted:
         """Return that no event was accepted."""
@@ -210,6 +214,8 @@ class Admission:
         self.guard.waiting = self.guard.up_to(self.guard.waiting, newest)
         self.held = self.guard.up_to(self.held, newest)
         self.began = None if self.began is None else min(self.began, newest)
+        if self.passed is not None and self.now is not None:
+            self.passed = min(self.passed, self.now)
         if self.began is None:
             self.oldest = None if self.held is None else self.held.time.min().item()
 
@@ -219,6 +225,14 @@ class Admission:
         if self.newest is None or self.flushing:
             return self.newest
         return self.newest - self._span(self._stream.grace)
+
+    def pass_time(self) -> None:
+        """Note, at the end of a step, how far time has come.
+
+        It does not go back after a flush, and is nowhere before the first event is let out.
+        """
+        if self.now is not None and self.began is not None:
+            self.passed = self.now if self.passed is None else max(self.passed, self.now)
 
     def silent_keys(self) -> tuple[Int32s, Array]:
         """Forget the keys that have been silent for `expire_after`; return them, and when."""
@@ -289,7 +303,7 @@ class Admission:
             elif self.oldest <= self.now:
                 self.began = self.oldest
 
-    def _accept(self, events: Events) -> Accepted:
+    def _accept(self, events: Events, *, with_before: bool = False) -> Accepted:
         table = self._keys
         n = len(events)
         group_key, start, member = self._group(events.key)
@@ -300,7 +314,7 @@ class Admission:
         if self._stream.expire_after is not None:
             expire_after = np.full(1, self._span(self._stream.expire_after), self.dtype())
         before = None
-        if expire_after.size:
+        if expire_after.size or with_before:
             before = self.last_events(group_key)
         kept = admit_groups(
             group_key,
@@ -333,7 +347,7 @@ class Admission:
             ended.values[:, inside] = events.values[:, here[inside]]
             ended = replace(ended, time=ended.time + expire_after[0])
             events = join_events((events, ended))
-        return Accepted(events, grouped, fresh, expired_row, rejected)
+        return Accepted(events, grouped, fresh, expired_row, rejected, before)
 
     def remember(self, accepted: Accepted) -> None:
         """Note each key's last values, and that it is in sight, once the indexes saw the batch."""

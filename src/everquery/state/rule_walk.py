@@ -181,15 +181,15 @@ def set_soonest(entry: int, line: Timeline, entries: Entries) -> None:
 
 @part
 def catch_up(
-    entry: int, place: int, stage: int, spans: Spans, line: Timeline, entries: Entries,
-    out: Diverted, told: Ranks, counts: Int64s,
+    entry: int, place: int, stage: int, until: Any, spans: Spans, line: Timeline,  # noqa: ANN401
+    entries: Entries, out: Diverted, told: Ranks, counts: Int64s,
 ) -> None:  # fmt: skip
-    """Let everything happen that is due of an entry up to a place and stage."""
+    """Let everything happen that is due of an entry up to a place and stage, and up to a time."""
     key = entries.pair[entry] >> KEY_SHIFT
     slot = entries.pair[entry] & SLOT_MASK
     begin, end = group_of(line, key)
     life = spans.end[slot] if slot < spans.end.size else line.never[0]
-    while entries.soonest[entry] < life:
+    while entries.soonest[entry] < life and entries.soonest[entry] <= until:
         due = entries.soonest[entry]
         # At one time, a window ends before a crossing counts: the next window has it then.
         closing = entries.open[entry] != 0 and entries.closes[entry] == due
@@ -274,11 +274,14 @@ def tidy(
         slot = int(np.int64(0))
         dwells = False
         known = False
+        until = line.never[0]
         entry = i - size
         if i < size:
             slot = int(notices.slot[i])
             place = int(notices.place[i])
             stage = int(np.int64(notices.stage[i]))
+            if stage & 1 == 0:  # at a deadline, which others at the same place may come after
+                until = notices.time[i]
             if slot < spans.end.size and spans.end[slot] <= notices.time[i]:
                 i += 1
                 continue
@@ -298,7 +301,7 @@ def tidy(
             i += 1
             continue
         if i >= size or known:
-            catch_up(entry, place, stage, spans, line, entries, out, told, counts)
+            catch_up(entry, place, stage, until, spans, line, entries, out, told, counts)
         if i < size:
             # An expiry comes before the event that makes it known, so that one may be due there.
             since = line.ranks[0] + place + (1 if stage == EVENT else 0)

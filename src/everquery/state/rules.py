@@ -1,4 +1,4 @@
-"""The spans of queries by slot: how long each lives, dwells and holds back."""
+"""The spans of queries by slot: how long each lives, dwells, holds back and waits for a key."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, resized, 
 from everquery.queries.spans import SpanColumn, misfit
 from everquery.state.pairs import end_of_time
 
-SPANS = ("ttl", "dwell", "throttle")
+SPANS = ("ttl", "dwell", "throttle", "after")
 """The spans of rules. Kinds may have others, of which only the units are looked after here."""
+BASED = ("ttl", "after")  # counted from when the query begins to live
 _NONE: Int32s = np.empty(0, np.int32)
 
 
@@ -25,6 +26,10 @@ class Rules:
         In units of the time column; 0 where there is none.
     end : like time
         When the query ends; the end of time where it does not, or where that is not known yet.
+    after : like time
+        How long a key may be silent; 0 where that does not matter.
+    since : like time
+        When a query with `after` began to live; the end of time where that is not known yet.
     home : int32
         The key whose notices a query's end stands among, or -1.
     users : int
@@ -38,7 +43,9 @@ class Rules:
         self._unit: dict[str, Bytes] = {}
         self.dwell: Array = np.empty(0, np.int64)
         self.throttle: Array = np.empty(0, np.int64)
+        self.after: Array = np.empty(0, np.int64)
         self.end: Array = np.empty(0, np.int64)
+        self.since: Array = np.empty(0, np.int64)
         self.home: Int32s = _NONE
         self.users = 0
         self.spanned = 0
@@ -101,12 +108,17 @@ class Rules:
         self.spanned -= int(np.count_nonzero(had))
         for unit in self._unit.values():
             unit[slots[slots < unit.size]] = 0
-        for name, fill in (("dwell", 0), ("throttle", 0), ("end", end_of_time(self.end.dtype))):
+        for name, fill in self._by_slot().items():
             column = getattr(self, name)
             column[slots[slots < column.size]] = fill
         self._unread = self._unread[self._has_any(self._unread)]
         self._unbased = self._unbased[self._has_any(self._unbased)]
         return had
+
+    def _by_slot(self) -> dict[str, float]:
+        """Return what stands in each column of times where a query has nothing there."""
+        never = end_of_time(self.end.dtype)
+        return {"dwell": 0, "throttle": 0, "after": 0, "end": never, "since": never}
 
     def _has_any(self, slots: Int32s, names: Iterable[str] | None = None) -> Bools:
         any_span = np.zeros(slots.size, np.bool_)
@@ -136,9 +148,10 @@ class Rules:
 
     def set_time_type(self, kind: pa.DataType, dtype: type[np.int64] | type[np.float64]) -> None:
         """Fix the type of times; nothing has been read yet."""
-        self.dwell = self.dwell.astype(dtype)
-        self.throttle = self.throttle.astype(dtype)
-        self.end = np.full(self.end.size, end_of_time(dtype), dtype)
+        for name in ("dwell", "throttle", "after"):
+            setattr(self, name, getattr(self, name).astype(dtype))
+        for name in ("end", "since"):
+            setattr(self, name, np.full(getattr(self, name).size, end_of_time(dtype), dtype))
         self.read(kind, None)
 
     def read(self, kind: pa.DataType, now: int | float | None) -> None:
@@ -158,17 +171,19 @@ class Rules:
                 units[name], misfits = column.in_units(kind)
                 bad |= misfits
         self._unread = slots[bad]
+        based = np.zeros(slots.size, np.bool_)
         for name, values in units.items():
             rows = ~bad & (values > 0)
-            if name == "ttl":
-                if now is None:
-                    self._unbased = np.concatenate([self._unbased, slots[rows]])
-                else:
-                    self._let_live(slots[rows], kind, now)
-            elif name in SPANS and rows.any():
+            if name in BASED:
+                based |= rows
+            if name in SPANS and name != "ttl" and rows.any():
                 numbers = _with_room(getattr(self, name), slots)
                 numbers[slots[rows]] = values[rows]
                 setattr(self, name, numbers)
+        if now is None:
+            self._unbased = np.concatenate([self._unbased, slots[based]])
+        else:
+            self._let_live(slots[based], kind, now)
 
     def begin(self, kind: pa.DataType, now: int | float) -> None:
         """Let the lives of queries begin that waited for the first event."""
@@ -176,10 +191,15 @@ class Rules:
         self._let_live(slots, kind, now)
 
     def _let_live(self, slots: Int32s, kind: pa.DataType, now: int | float) -> None:
-        """Note when queries end whose lives begin now."""
+        """Note when queries end whose lives begin now, and from when on keys may be silent."""
+        waiting = slots[_taken(self.after, slots, 0) > 0]
+        if waiting.size:
+            self.since = _with_room(self.since, waiting, end_of_time(self.since.dtype))
+            self.since[waiting] = now
         column = self.column("ttl", slots)
-        if column is None or not slots.size:
+        if column is None or not column.given().any():
             return
+        slots, column = slots[column.given()], column.take(column.given())
         never = end_of_time(self.end.dtype)
         self.end = _with_room(self.end, slots, never)
         lives = column.in_units(kind)[0]
@@ -201,10 +221,13 @@ class Rules:
 
     def reset_time(self, kind: pa.DataType, time: int | float) -> None:
         """Let no query live longer than its span from a time that was set back."""
+        since = self.since.copy()
         slots, ends = self.ends()
         if slots.size:
             self._let_live(slots, kind, time)
             self.set_ends(slots, np.minimum(ends, self.end[slots]))
+        unknown = since == end_of_time(since.dtype)
+        self.since = np.where(unknown, since, np.minimum(since, time)).astype(since.dtype)
 
     @property
     def waits_for_first_event(self) -> bool:
@@ -232,9 +255,8 @@ class Rules:
         for name in self._unit:
             self._amount[name] = _moved(self._amount[name], kept, slots, 0)
             self._unit[name] = _moved(self._unit[name], kept, slots, 0)
-        self.dwell = _moved(self.dwell, kept, slots, 0)
-        self.throttle = _moved(self.throttle, kept, slots, 0)
-        self.end = _moved(self.end, kept, slots, end_of_time(self.end.dtype))
+        for name, fill in self._by_slot().items():
+            setattr(self, name, _moved(getattr(self, name), kept, slots, fill))
         self.home = _moved(self.home, kept, slots, -1)
         self._unread = slots[self._unread]
         self._unbased = slots[self._unbased]
@@ -248,6 +270,8 @@ class Rules:
             arrays[f"{name}.unit"] = column.unit
         never = end_of_time(self.end.dtype)
         arrays["end"] = _taken(self.end, kept, never)
+        if "after" in self._unit:
+            arrays["since"] = _taken(self.since, kept, never)
         arrays["home"] = _taken(self.home, kept, -1)
         arrays["unbased"] = np.flatnonzero(np.isin(kept, self._unbased)).astype(np.int32)
 
@@ -258,13 +282,15 @@ class Rules:
             self._amount[name] = _spread(arrays[f"{name}.amount"], kept, 0)
             self._unit[name] = _spread(arrays[f"{name}.unit"], kept, 0)
         self.end = _spread(arrays["end"], kept, end_of_time(arrays["end"].dtype))
+        if "since" in arrays:
+            self.since = _spread(arrays["since"], kept, end_of_time(arrays["since"].dtype))
         self.home = _spread(arrays["home"], kept, -1)
         every = kept.astype(np.int32)
         self._unread = every[self._has_any(every)]
         self.users = int(np.count_nonzero(self._has_any(every, SPANS)))
         self.spanned = self._unread.size
-        self.dwell = self.dwell.astype(self.end.dtype)
-        self.throttle = self.throttle.astype(self.end.dtype)
+        for name in ("dwell", "throttle", "after", "since"):
+            setattr(self, name, getattr(self, name).astype(self.end.dtype))
         if kind is not None:
             self.read(kind, None)
         self._unbased = every[arrays["unbased"]]
@@ -272,7 +298,7 @@ class Rules:
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
-        read = total_bytes(self.dwell, self.throttle, self.end, self.home)
+        read = total_bytes(*(getattr(self, name) for name in self._by_slot()), self.home)
         return read + total_bytes(*self._amount.values()) + total_bytes(*self._unit.values())
 
 

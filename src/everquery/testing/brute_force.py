@@ -40,6 +40,7 @@ class BruteForce:
     _queries: dict[str, Standing] = field(default_factory=dict)
     _series: dict[Any, Series] = field(default_factory=dict)
     _newest: Any = None
+    _passed: Any = None
     _time_began: bool = False
     _held: list[Event] = field(default_factory=list)
     _ahead: list[Event] = field(default_factory=list)
@@ -57,7 +58,7 @@ class BruteForce:
         self._stand(query, twin)
 
     def _stand(self, query: Query, twin: Twin) -> Standing:
-        standing = self._queries[query.id] = Standing(query, twin)
+        standing = self._queries[query.id] = Standing(query, twin, since=self._newest)
         if query.ttl is not None and self._newest is not None:
             standing.end = self._newest + query.ttl
         return standing
@@ -100,6 +101,7 @@ class BruteForce:
         if standing.paused:
             standing.paused = False
             standing.announce = "resumed"
+            standing.overdue.clear()
 
     def is_live(self, query_id: str) -> bool:
         """Tell whether a query lives."""
@@ -159,8 +161,11 @@ class BruteForce:
         self._refuse_ahead([event for event in self._ahead + self._held if event[column] > time])
         for series in self._series.values():
             series.time = min(series.time, time)
+        if self._passed is not None:
+            self._passed = min(self._passed, self._now())
         for standing in self._queries.values():
             standing.set_back(time)
+            self._judge_anew(standing)
 
     def expire(self, key: object) -> list[Notice]:
         """Return the notices of a key that is forgotten now."""
@@ -182,10 +187,13 @@ class BruteForce:
         if not self._time_began:
             self._time_began = True
             for standing in self._queries.values():
+                if standing.since is None:
+                    standing.since = time
                 if standing.query.ttl is not None and standing.end is None:
                     standing.end = time + standing.query.ttl
 
     def _announce(self) -> Iterator[Notice]:
+        yield from self._announce_deadlines()
         for key, series in self._series.items():
             for standing in self._queries.values():
                 query = standing.query
@@ -208,6 +216,57 @@ class BruteForce:
             return standing.twin.announce(standing.query, key, values)
         old, undecided = standing.replaces
         return standing.twin.differ(standing.query, old, key, values, undecided=key in undecided)
+
+    def _announce_deadlines(self) -> Iterator[Notice]:
+        """Yield the deadlines of new and resumed queries that came before, in order of time."""
+        found = []
+        for number, standing in enumerate(self._queries.values()):
+            if not standing.announce or standing.paused or self._passed is None:
+                continue
+            for key in self._watched():
+                moment = self._deadline(standing, key)
+                if moment is None or moment > self._passed:
+                    continue
+                standing.overdue.add(key)
+                series = self._series.get(key, Series())
+                named = standing.query.key is not None or self.stream.key is None
+                if (series.in_sight or named) and standing.sees(moment):
+                    found.append((moment, number, standing, self._missed(standing, key, moment)))
+        for _, _, standing, notice in sorted(found, key=lambda each: each[:2]):
+            yield from self._happen(standing, replace(notice, reason=standing.announce))
+
+    def _watched(self) -> list[Any]:
+        """Return the keys that there are, and those that queries name."""
+        if self.stream.key is None:
+            return [None]
+        homes = [each.query.key for each in self._queries.values() if each.query.key is not None]
+        return list(dict.fromkeys([*self._series, *homes]))
+
+    def _judge_anew(self, standing: Standing) -> None:
+        """Note of which keys the deadlines have come, by how far time is now."""
+        standing.overdue.clear()
+        for key in self._watched():
+            moment = self._deadline(standing, key)
+            if moment is not None and self._passed is not None and moment <= self._passed:
+                standing.overdue.add(key)
+
+    def _deadline(self, standing: Standing, key: object) -> Any:  # noqa: ANN401 - a number or None
+        """Return by when a query wants to hear from a key, if that has not come yet."""
+        if standing.paused or key in standing.overdue:
+            return None
+        series = self._series.get(key)
+        last = series.time if series is not None and series.seq else None
+        return standing.twin.deadline(standing.query, key, last, standing.since)
+
+    def _missed(self, standing: Standing, key: object, moment: Any) -> Notice:  # noqa: ANN401
+        series = self._series.get(key, Series())
+        event, reason = standing.twin.miss(standing.query, heard=series.seq > 0)
+        values = series.values if series.seq else (None,) * len(self.stream.attributes)
+        return Notice(standing.query.id, event, key, series.seq - 1, reason, moment, values)
+
+    def _miss(self, standing: Standing, key: object, moment: Any) -> Iterator[Notice]:  # noqa: ANN401
+        standing.overdue.add(key)
+        yield from self._happen(standing, self._missed(standing, key, moment))
 
     def _is_sound(self, event: Event) -> bool:
         reason = unsound(event, self.stream)
@@ -300,8 +359,10 @@ class BruteForce:
         for twin in self._twins.values():
             twin.take_in(seen)
         for standing in list(self._queries.values()):
+            overdue = key in standing.overdue
+            standing.overdue.discard(key)
             if not standing.paused and standing.sees(time):
-                yield from self._answer(standing, seen, series)
+                yield from self._answer(standing, replace(seen, overdue=overdue), series)
 
     def _answer(self, standing: Standing, seen: Seen, series: Series) -> Iterator[Notice]:
         for told in list(standing.twin.answer(standing.query, seen)):
@@ -318,11 +379,13 @@ class BruteForce:
     ) -> Iterator[Notice]:
         if now is None:
             return
-        homes = [each.query.key for each in self._queries.values() if each.query.key is not None]
-        for key in list(dict.fromkeys([*self._series, *homes])):
+        # After a flush, the newest time less the grace may be behind how far time has come.
+        if self._time_began:
+            self._passed = now if self._passed is None else max(self._passed, now)
+        for key in self._watched():
             yield from self._let_pass(key, now, expiring=silent)
+            yield from self._let_pass_deadlines_of_kinds(key)
         if self.stream.key is None:
-            yield from self._let_pass(None, now, expiring=silent)
             return
         ending = [
             standing
@@ -356,6 +419,20 @@ class BruteForce:
                 return
             yield from due[3]()
 
+    def _let_pass_deadlines_of_kinds(self, key: object) -> Iterator[Notice]:
+        while self._passed is not None:
+            found = [
+                (moment, number, standing)
+                for number, standing in enumerate(self._queries.values())
+                if (moment := self._deadline(standing, key)) is not None
+                and moment <= self._passed
+                and standing.sees(moment)
+            ]
+            if not found:
+                return
+            moment, _, standing = min(found, key=lambda each: each[:2])
+            yield from self._miss(standing, key, moment)
+
     def _deadlines(
         self, key: object
     ) -> Iterator[tuple[Any, int, int, Callable[[], Iterable[Notice]]]]:
@@ -367,6 +444,9 @@ class BruteForce:
             if key in standing.pending and standing.sees(standing.pending[key][0]):
                 count = partial(self._count, standing, key)
                 yield standing.pending[key][0], number, 1, count
+            moment = self._deadline(standing, key)
+            if moment is not None and standing.sees(moment):
+                yield moment, number, 1, partial(self._miss, standing, key, moment)
             at_home = self.stream.key is None or standing.query.key is not None
             if standing.end is not None and at_home and standing.query.key == key:
                 yield standing.end, number, 2, partial(self._end_at_home, standing, key)

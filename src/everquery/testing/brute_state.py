@@ -37,6 +37,8 @@ class Standing:
     paused: bool = False
     announce: str | None = "registered"
     end: Any = None
+    since: Any = None
+    overdue: set[Any] = field(default_factory=set)  # keys whose deadline has come
     pending: dict[Any, tuple[Any, Notice]] = field(default_factory=dict)
     windows: dict[Any, Window] = field(default_factory=dict)
     replaces: tuple[Query, frozenset[Any]] | None = None  # with the keys that were undecided
@@ -53,3 +55,5 @@ class Standing:
             window.end = min(window.end, time + self.query.throttle)
         if self.end is not None:
             self.end = min(self.end, time + self.query.ttl)
+        if self.since is not None:
+            self.since = min(self.since, time)

@@ -31,10 +31,10 @@ __all__ = [
 ]
 
 
-def streams(*, bare: bool = False) -> st.SearchStrategy[Stream]:
+def streams(*, bare: bool = False, timed: bool = False) -> st.SearchStrategy[Stream]:
     """Return streams with and without key, time and spans, over one or two attributes.
 
-    With `bare`, some have no attributes.
+    With `bare`, some have no attributes. With `timed`, all of them have time.
     """
 
     def build(
@@ -59,8 +59,9 @@ def streams(*, bare: bool = False) -> st.SearchStrategy[Stream]:
 
     spans = st.none() | st.integers(1, 6)
     yes = st.booleans()
+    has_time = st.just(True) if timed else yes
     some = st.integers(0, 3).map(lambda n: min(n, 2)) if bare else st.integers(1, 2)
-    return st.builds(build, yes, yes, spans, spans, spans, some, yes)
+    return st.builds(build, yes, has_time, spans, spans, spans, some, yes)
 
 
 def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrategy[Query]:
@@ -149,7 +150,10 @@ def histories(
     order, no event is older than an earlier one, or than time was said to be, and the clock stands
     still. Without `steps` there always is a clock, if the stream compares times with one.
     """
-    stream = draw(streams(bare=all(kind.boxed for kind in kinds)))
+    bare = all(not kind.about_attribute for kind in kinds)
+    stream = draw(streams(bare=bare, timed=all(kind.required_spans for kind in kinds)))
+    if stream.time is None:
+        kinds = [kind for kind in kinds if not kind.required_spans]
     rows = draw(events(stream, in_order=in_order))
     history = History(stream, rows)
     if stream.max_ahead is not None:

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from everquery.errors import InvalidQueryError
-from everquery.queries.fields import ChoiceField, Field, FlagField, SpanField
+from everquery.queries.fields import ChoiceField, Field, FlagField, KeysField, SpanField
 from everquery.queries.labels import Labels
 from everquery.queries.numbers import Number, NumberField
-from everquery.queries.spec import LABELS, LONGEST_ID, OWNER, THROTTLE, TTL, Query, bad_text
+from everquery.queries.spec import LABELS, LONGEST_ID, OWNER, THROTTLE, TTL, Key, Query, bad_text
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.errors import nearest
 from everquery.queries.sql.literals import print_number, print_span
@@ -83,6 +83,25 @@ def _read_choice(cursor: Cursor, field: ChoiceField) -> str:
     return word
 
 
+def _read_keys(cursor: Cursor) -> tuple[Key, ...]:
+    keys: list[Key] = []
+    cursor.expect("(")
+    while not keys or cursor.accept(","):
+        place = cursor.token
+        key = cursor.value() if cursor.at_value() else None
+        if not isinstance(key, (str, int)):
+            cursor.fail(f"expected a key, a string or an integer, found {place}", place)
+        keys.append(key)
+    if not cursor.accept(")"):
+        cursor.fail_expected([",", ")"])
+    return tuple(keys)
+
+
+def _write_keys(keys: tuple[Key, ...]) -> str:
+    written = (print_string(key) if isinstance(key, str) else str(key) for key in keys)
+    return f"({', '.join(written)})"
+
+
 def _write_flag(value: bool) -> str:
     return str(value).upper()
 
@@ -99,6 +118,8 @@ def _option(field: Field) -> Option:
             return SPAN
         case ChoiceField():
             return Option(partial(_read_choice, field=field), print_string)
+        case KeysField():
+            return Option(_read_keys, _write_keys)
         case NumberField():
             return Option(partial(read_number, number=field), print_number)
         case _:

@@ -150,8 +150,16 @@ class _Reader:
         clause, selection = read_selection(cursor)
         cursor.expect("FROM")
         stream = self._stream()
+        scope = cursor.token
         fields = read_scope(cursor, stream, clause, selection)
         spec, further = read_emit(cursor, stream, clause, grouped="by_key" in fields)
+        if clause is None and not spec.boxed:
+            for attribute in fields.pop("box"):
+                cursor.fail(
+                    f"a {spec.kind} query is about all events of a key, so {attribute} can't be"
+                    " restricted; compare the key only",
+                    scope,
+                )
         try:
             return CreateQuery(stream.name, spec(query_id, **fields, **further), replace)
         except InvalidQueryError as error:

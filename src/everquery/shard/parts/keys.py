@@ -120,6 +120,7 @@ class KeysPart(Part):
         if known is not None and values["key_type"] not in (None, known):
             refuse(f"keys have type {values['key_type']}, and not {known}")
         kind = read_time_type(saved.strings.pop("time_type", None), stream)
+        values.setdefault("passed", values.get("newest"))  # of an everquery that did not save it
         for name in TIMES:
             check_time(name, values, kind)
         sizes = {"attributes": len(stream.places), "arrived": values["arrived"]}

@@ -92,7 +92,8 @@ def check_shape(shape: object, stream: Stream) -> tuple[str, tuple[int, ...], bo
     rising = all(is_whole(a) and 0 <= a < known for a in places) and all(
         a < b for a, b in pairwise(places)
     )
-    boxed = KINDS[kind].spec.boxed
-    if not places or not rising or (not boxed and (len(places) > 1 or not stream.attributes)):
+    spec = KINDS[kind].spec
+    unnamed = spec.about_attribute and not stream.attributes
+    if not places or not rising or unnamed or (len(places) > 1 and not spec.boxed):
         refuse(f"queries of kind {kind!r} restrict {short(attributes)}, which can't be")
     return kind, tuple(places), keyed

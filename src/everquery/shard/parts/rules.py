@@ -36,7 +36,7 @@ from everquery.queries.spans import (
 from everquery.shard.parts.times import dtype_of
 from everquery.shard.shard import Shard
 from everquery.state.pairs import CANCELLED, HELD_BACK, KEY_SHIFT, NOTHING, end_of_time
-from everquery.state.rules import SPANS
+from everquery.state.rules import BASED, SPANS
 
 UNITS = {
     "none": NO_SPAN,
@@ -49,6 +49,7 @@ RULES = {
     "end": Column(TIME, ("queries",)),
     "home": Column("int32", ("queries",), least=-1, below="keys"),
     "unbased": Column("int32", ("unbased",), least=0, below="queries", rising=True),
+    "since": Column(TIME, ("queries",), needed=False),
 }
 SPAN = {
     "amount": Column("int64", ("queries",)),
@@ -101,33 +102,40 @@ class RulesPart(Part):
         kept, kind = here.catalog.kept(), here.admission.time_type
         sizes = {"queries": kept.size, "keys": len(here.keys)}
         contents = Contents(saved.arrays, sizes, dtype_of(kind))
-        if of_type(saved.values, "active", bool):
+        active = of_type(saved.values, "active", bool)
+        if active:
             if saved.values.get("units") != UNITS:
                 raise NewerError("has spans in units that this everquery does not know")
             self._check(contents, kept)
             here.hygiene.rules.load(saved.arrays, kept, kind)
+        elif any(self._of_kinds("required_spans", name, kept).any() for name in SPANS):
+            refuse("a query lacks a span that its kind needs")
         contents.check_all_seen()
+
+    def _of_kinds(self, spans: str, name: str, kept: Int64s) -> Bools:
+        """Tell of which queries the kind has a span among some."""
+        kinds = self._contents.kinds.values()
+        has: Bools = np.array([name in getattr(kind.spec, spans) for kind in kinds], np.bool_)
+        return has[self._contents.catalog.kind[kept]]
 
     def _check(self, contents: Contents, kept: Int64s) -> None:
         contents.check(RULES)
-        number = self._contents.catalog.kind[kept]
         kinds = self._contents.kinds.values()
-        names = dict.fromkeys([*SPANS, *(name for kind in kinds for name in kind.spec.spans)])
-        spans = {
-            name: _check_span(
-                contents, name, np.array([name in kind.spec.spans for kind in kinds])[number]
-            )
-            for name in names
-        }
-        own = [span.given() for name, span in spans.items() if span and name not in SPANS]
+        given = {}
+        for name in dict.fromkeys([*SPANS, *(name for kind in kinds for name in kind.spec.spans)]):
+            column = _check_span(contents, name, self._of_kinds("spans", name, kept))
+            given[name] = np.zeros(kept.size, np.bool_) if column is None else column.given()
+            if (self._of_kinds("required_spans", name, kept) & ~given[name]).any():
+                refuse(f"a query lacks {name}, which its kind needs")
+        own = [has for name, has in given.items() if name not in SPANS]
         noted = self._contents.catalog.flags[kept] & SPANNED != 0
         if (np.any(own, axis=0) != noted).any() if own else noted.any():
             refuse("a query has a span of its kind, and does not say so, or the other way round")
         unbased = contents["unbased"]
-        if unbased.size:
-            lives = spans["ttl"]
-            if lives is None or not lives.given()[unbased].all():
-                refuse("a query is to end, and has no ttl")
+        if not np.any([given[name] for name in BASED], axis=0)[unbased].all():
+            refuse("a query is to begin with the first event, and has no span from then on")
+        if given["after"].any() and not contents.has("since"):
+            refuse("it does not say since when keys may be silent")
 
 
 def _check_span(contents: Contents, name: str, allowed: Bools) -> SpanColumn | None:

@@ -13,7 +13,7 @@ from everquery.errors import EverqueryError
 from everquery.state.admission import span_in_units
 from everquery.stream import SPANS, Stream
 
-TIMES = ("newest", "oldest", "began")
+TIMES = ("newest", "oldest", "began", "passed")
 
 
 def read_time_type(content: bytes | None, stream: Stream) -> pa.DataType | None:

@@ -123,7 +123,7 @@ def test_counts_are_those_of_brute_force():
     )
     assert 0 < dropped["threshold"] < 18
     thresholds = 24 + 18 - dropped["threshold"] - ended
-    live = {"range": 24, "border": 192, "threshold": thresholds, "quantile": 0}
+    live = {"range": 24, "border": 192, "threshold": thresholds, "quantile": 0, "silence": 0}
     assert job.engine.stats()["queries"] == live
 
 

@@ -1,0 +1,1 @@
+"""Silence queries: keys that nothing is heard from."""
