@@ -101,7 +101,9 @@ def _loose(notices: list[Notice]) -> list[Notice]:
     across_keys = {outcome.event for kind in kinds for outcome in kind.index.outcomes}
 
     def is_loose(notice: Notice) -> bool:
-        return notice.event in across_keys or (notice.event == "end" and notice.key is None)
+        if notice.event == "end":
+            return notice.key is None
+        return notice.event in across_keys and bool(notice.further)  # others have no figures
 
     loose = sorted(filter(is_loose, notices), key=repr)
     kept = [notice for notice in notices if not is_loose(notice)]

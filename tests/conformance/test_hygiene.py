@@ -70,6 +70,11 @@ def random_quantile(rng, name, stream, options):
     epsilon = float(rng.choice([0.01, 0.1, 0.3]))
     last = int(1 / epsilon + rng.integers(1, 9)) if rng.random() < 0.3 else None
     phi = float(rng.choice([0.1, 0.5, 0.7, 0.9, 1.0]))
+    if rng.random() < 0.4:
+        low = float(rng.integers(0, 5))
+        options["when"] = [(low, None), (None, low), (low, low + 2)][rng.choice(3)]
+    if rng.random() < 0.4:
+        options["by"] = float(rng.choice([0.1, 0.5, 1.0]))
     return eq.Quantile(name, "x", phi=phi, epsilon=epsilon, last=last, by_key=by_key, **options)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from everquery.cli.values import parse_span
+from everquery.cli.values import parse_range, parse_span
 from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.fields import (
@@ -18,6 +18,7 @@ from everquery.queries.fields import (
     Field,
     FlagField,
     KeysField,
+    RangeField,
     SpanField,
     declared_fields,
 )
@@ -141,6 +142,8 @@ def _read(field: Field, value: Any) -> Any:  # noqa: ANN401 - as options are
     match field:
         case SpanField():
             return parse_span(value, option_of(field.name))
+        case RangeField():
+            return parse_range(value, value, option_of(field.name))
         case EventsField():
             return tuple(each.strip().lower() for each in value.split(","))
         case NumberField(several=True) | KeysField():

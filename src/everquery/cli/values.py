@@ -42,23 +42,23 @@ def parse_box(texts: list[str]) -> dict[str, Interval]:
     return box
 
 
-def parse_range(ends: str, text: str) -> Interval:
+def parse_range(ends: str, text: str, option: str = "--box") -> Interval:
     """Return the range of ``40..50``, ``[40..50]``, ``(40..``, ..."""
     found = _RANGE.fullmatch(ends.strip())
     if found is None:
         raise typer.BadParameter(
             f"{text!r} is no range; write 40..50 (with 40, without 50), [40..50], (40..50),"
             " 40.. or ..50",
-            param_hint="--box",
+            param_hint=option,
         )
     closed = _CLOSED[found["left"] != "(", found["right"] == "]"]
     try:
-        return Interval(_end(found["lo"], text), _end(found["hi"], text), closed)
+        return Interval(_end(found["lo"], text, option), _end(found["hi"], text, option), closed)
     except InvalidQueryError as error:
         raise InvalidQueryError(f"{text}: {error}") from None
 
 
-def _end(text: str, whole: str) -> float | None:
+def _end(text: str, whole: str, option: str) -> float | None:
     text = text.strip()
     if not text:
         return None
@@ -67,7 +67,7 @@ def _end(text: str, whole: str) -> float | None:
             return kind(text)
         except ValueError:
             continue
-    raise typer.BadParameter(f"{text!r} in {whole!r} is not a number", param_hint="--box")
+    raise typer.BadParameter(f"{text!r} in {whole!r} is not a number", param_hint=option)
 
 
 def shown_range(low: float | None, high: float | None) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everquery.core.arrays import Floats
 from everquery.kinds import KINDS
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
@@ -43,13 +44,16 @@ def list_queries(shard: Shard) -> pa.Table:
             "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
             **{name: _further(block, name, kind) for name, kind in further.items()},
         }
+        value_range = KINDS[block.kind].spec.value_range
+        if value_range is not None:
+            ends = _ends(block.low[0], block.high[0])
+            columns.update(zip(value_range.columns, ends, strict=True))
         for a, name in enumerate(stream.attributes):
             low, high = np.full(n, -np.inf), np.full(n, np.nan)
-            if a in block.attributes:
+            if a in block.attributes and value_range is None:
                 low = block.low[block.attributes.index(a)]
                 high = block.high[block.attributes.index(a)]
-            columns[f"{name}_lo"] = pa.array(low, mask=low == -np.inf)
-            columns[f"{name}_hi"] = pa.array(high, mask=np.isnan(high))
+            columns[f"{name}_lo"], columns[f"{name}_hi"] = _ends(low, high)
         parts.append(pa.table(columns))
     if not parts:
         names = [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
@@ -75,6 +79,8 @@ def _further_columns() -> dict[str, pa.DataType]:
         for field in fields
         if isinstance(field, NumberField)
     }
+    ranges = [name for spec in specs if spec.value_range for name in spec.value_range.columns]
+    numbers |= dict.fromkeys(ranges, pa.float64())
     spans = [name for spec in specs for name in spec.spans if name not in Query.spans]
     first, last = Query.spans
     words = [field.name for field in fields if isinstance(field, ChoiceField)]
@@ -108,6 +114,11 @@ def _choices(block: QueryBlock, field: ChoiceField) -> pa.Array:
     return pa.array(field.choices, pa.string()).take(pa.array(code))
 
 
+def _ends(low: Floats, high: Floats) -> tuple[pa.Array, pa.Array]:
+    """Return both ends of half-open ranges, null where there is no limit."""
+    return pa.array(low, mask=low == -np.inf), pa.array(high, mask=np.isnan(high))
+
+
 def _attribute(block: QueryBlock, stream: Stream) -> pa.Array:
     """Return the attribute that queries name in place of a box."""
     if not KINDS[block.kind].spec.about_attribute:
@@ -124,6 +135,10 @@ def _emitted(block: QueryBlock) -> pa.Array:
         if isinstance(field, EventsField):
             for event, option in zip(field.events, field.options, strict=True):
                 code &= ~(block.options[option].astype(np.int64) << events.index(event))
+    if kind.spec.value_range is not None:
+        ranged = (block.low[0] != -np.inf) | ~np.isnan(block.high[0])
+        for event, untold in kind.spec.untold(ranged, block.numbers).items():
+            code &= ~(untold.astype(np.int64) << events.index(event))
     words = [
         ",".join(event for i, event in enumerate(events) if each >> i & 1)
         for each in range(1 << len(events))

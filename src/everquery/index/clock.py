@@ -94,8 +94,13 @@ class Due:
 
     def take(self, picked: Array) -> Due:
         """Return the picked rows, in that order."""
-        columns = (self.slot, self.code, self.key, self.moment, self.place)
-        return Due(*(column[picked] for column in columns))
+        return Due(
+            self.slot[picked],
+            self.code[picked],
+            self.key[picked],
+            self.moment[picked],
+            self.place[picked],
+        )
 
 
 def join_due(parts: Sequence[Due]) -> Due | None:
@@ -103,5 +108,10 @@ def join_due(parts: Sequence[Due]) -> Due | None:
     parts = [part for part in parts if part.slot.size]
     if len(parts) < 2:
         return parts[0] if parts else None
-    columns = zip(*((p.slot, p.code, p.key, p.moment, p.place) for p in parts), strict=True)
-    return Due(*(np.concatenate(column) for column in columns))
+    return Due(
+        np.concatenate([part.slot for part in parts]),
+        np.concatenate([part.code for part in parts]),
+        np.concatenate([part.key for part in parts]),
+        np.concatenate([part.moment for part in parts]),
+        np.concatenate([part.place for part in parts]),
+    )

@@ -10,7 +10,14 @@ from typing import TypeVar
 from everquery.kinds.kind import Kind
 from everquery.kinds.known import KINDS
 from everquery.queries import Query
-from everquery.queries.fields import EventsField, Field, FlagField, KeysField, declared_fields
+from everquery.queries.fields import (
+    EventsField,
+    Field,
+    FlagField,
+    KeysField,
+    RangeField,
+    declared_fields,
+)
 from everquery.queries.numbers import NumberField
 from everquery.queries.spec import BOX, ID, KEY
 
@@ -74,6 +81,9 @@ def _event_names() -> list[str]:
 def _column(spec: type[Query], field: Field) -> str:
     optional = "" if is_required(spec, field) else "optional; "
     same = ""
+    if isinstance(field, RangeField):
+        first, second = field.columns
+        return f"``{first}`` and ``{second}`` (optional; numbers, null for no limit)"
     if isinstance(field, EventsField):
         same = f"; the flags {' and '.join(f'``{name}``' for name in field.options)} say the same"
     return f"``{field.name}`` ({optional}{field.takes}{same})"

@@ -61,6 +61,21 @@ class SpanField(Field):
 
 
 @dataclass(frozen=True, slots=True)
+class RangeField(Field):
+    """A range of what a query without box tells, or none: a column for each of its ends.
+
+    The rows of such queries have it in the place of a box.
+    """
+
+    takes: str = dataclasses.field(default="range", kw_only=True)
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """The columns of a table of queries that have its ends; null for no limit."""
+        return f"{self.name}_lo", f"{self.name}_hi"
+
+
+@dataclass(frozen=True, slots=True)
 class KeysField(Field):
     """The keys of a composite, which its parts have one each of; no column of a table."""
 

@@ -69,7 +69,8 @@ def know(spec: type[Query], clause: Clause) -> None:
                 return
             raise InvalidQueryError(f"there is a kind {kind!r} already: {other.spec.__name__}")
         words = set(clause.words) & set(other.clause.words)
-        if words or (clause.selects is not None and clause.selects == other.clause.selects):
+        alike = clause.selects == other.clause.selects
+        if alike and (words or clause.selects is not None):
             word = min(words, default=clause.selects)
             raise InvalidQueryError(f"in SQL, {word} means {name} queries already, not {kind} ones")
         for field in other.spec.fields:

@@ -51,6 +51,9 @@ class NumberField(Field):
         What it must be; 0 is always beyond them.
     required : bool
         Whether each query has one; where not, the field is None and the column 0.
+    added : bool
+        Whether there were queries before there was such a number: what a query without one says is
+        what it said then, in saved state, in the registry and in the ids of its notices.
     several : bool
         Whether a composite may have several, each once, which its parts have one each of.
 
@@ -67,6 +70,7 @@ class NumberField(Field):
     whole: bool = field(kw_only=True)
     limits: tuple[Limit, ...] = field(kw_only=True)
     required: bool = field(default=True, kw_only=True)
+    added: bool = field(default=False, kw_only=True)
     several: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -19,11 +19,13 @@ from everquery.queries.fields import (
     Field,
     FlagField,
     KeysField,
+    RangeField,
     SpanField,
     ZoneField,
     declared,
     declared_in,
 )
+from everquery.queries.interval import Interval, as_interval
 from everquery.queries.labels import Labels
 from everquery.queries.numbers import Bools, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn
@@ -114,6 +116,8 @@ class Query:
     """Columns of a table of queries whose words stand for options, and what such a column takes."""
     zones: ClassVar[tuple[str, ...]] = ()
     """The fields that are time zones, and columns of a table of queries too."""
+    value_range: ClassVar[RangeField | None] = None
+    """The field that is a range of what is told, which rows have in the place of a box."""
     about_attribute: ClassVar[bool] = False
     """Whether the field ``attribute`` names the one that it is about, in place of a box."""
     boxed: ClassVar[bool] = True
@@ -130,6 +134,8 @@ class Query:
         worded = (each for each in own if isinstance(each, (EventsField, ChoiceField)))
         cls.words = {each.name: each.words for each in worded}
         cls.zones = tuple(each.name for each in own if isinstance(each, ZoneField))
+        ranges = (each for each in own if isinstance(each, RangeField))
+        cls.value_range = next(ranges, cls.value_range)
         cls.about_attribute = any(isinstance(each, AttributeField) for each in own)
         cls.boxed = cls.boxed and not cls.about_attribute
 
@@ -192,6 +198,9 @@ class Query:
                     raise InvalidQueryError(f"{each.name} is {value!r}; {reason}")
             case KeysField():
                 self._read_keys(each.name)
+            case RangeField():
+                if value is not None:
+                    object.__setattr__(self, each.name, _read_range(value, each.name))
 
     def _read_keys(self, name: str) -> None:
         """Check the keys of a composite; one alone is the query's key."""
@@ -268,6 +277,18 @@ class Query:
         return None
 
     @classmethod
+    def untold(cls, ranged: Bools, numbers: Mapping[str, NumberColumn]) -> Mapping[str, Bools]:
+        """Return which queries of a block never tell some events, by event.
+
+        Parameters
+        ----------
+        ranged : bool, shape (n,)
+            Which of them have a `value_range`.
+        numbers : dict of columns
+        """
+        return {}
+
+    @classmethod
     def bad_rows(
         cls,
         stream: Stream,
@@ -299,6 +320,14 @@ class Query:
             Those that some query has.
         """
         yield from ()
+
+
+def _read_range(value: Any, name: str) -> Interval:  # noqa: ANN401 - it is here to find out
+    """Return a range that a user gave, which must leave something out."""
+    interval = as_interval(value, name)
+    if interval.lo is None and interval.hi is None:
+        raise InvalidQueryError(f"{name} is {value!r}, which holds every value; leave it out")
+    return interval
 
 
 def _read_key(key: Any) -> Key:  # noqa: ANN401 - it is here to find out

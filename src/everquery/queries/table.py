@@ -128,6 +128,8 @@ def check_table(
     problems.note(already_live(ids), taken)
     boxes = _ranges if spec.boxed else _whole_attributes
     low, high, bounded = boxes(columns, stream, problems)
+    if spec.value_range is not None:
+        _read_value_range(columns, spec.value_range.columns, low, high, bounded, problems)
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
     for name in spec.words:
         if name in columns:
@@ -214,6 +216,32 @@ def _whole_attributes(
         for a in range(len(bounded)):
             bounded[a] = place == a
     return np.full(shape, -np.inf), np.full(shape, np.nan), bounded
+
+
+def _read_value_range(
+    columns: dict[str, pa.Array],
+    names: tuple[str, str],
+    low: Floats,
+    high: Floats,
+    bounded: Bools,
+    problems: _Problems,
+) -> None:
+    """Write the range of what each row tells into that of the attribute that it names."""
+    for name, bounds in zip(names, (low, high), strict=True):
+        if name not in columns:
+            continue
+        if not is_numeric(columns[name].type):
+            raise fail(f"column {name!r} has type {columns[name].type}; it must be numbers")
+        floats, null, inexact = exact_floats(columns[name])
+        given = np.ones(floats.size, np.bool_) if null is None else ~null
+        problems.note(np.isnan(floats) & given, f"{name} is NaN, which no value compares with")
+        if inexact is not None:
+            problems.note(inexact, f"{name} is a number that float64 can't hold exactly")
+        for a in range(len(bounds)):
+            here = given & bounded[a]
+            bounds[a, here] = floats[here] + 0.0
+    empty = np.any((high <= low) & bounded, axis=0)
+    problems.note(empty, f"{names[0]} is not below {names[1]}, so the range holds no value")
 
 
 def _keyed(columns: dict[str, pa.Array]) -> Bools:

@@ -89,6 +89,7 @@ def known_columns(spec: type[Query], stream: Stream) -> list[str]:
     known += [*(["attribute"] if spec.about_attribute else []), "owner", "labels"]
     known += [*spec.words, *spec.options, *spec.zones]
     known += [number.name for number in spec.numbers]
+    known += spec.value_range.columns if spec.value_range is not None else ()
     known += spec.spans if stream.time is not None else []
     if spec.boxed:
         known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]

@@ -56,7 +56,7 @@ def _problems(
     for low, high in zip(block.low, block.high, strict=True):
         yield np.isnan(low), "a range begins with NaN"
         yield high <= low, "a range holds no value"
-    if not spec.boxed:
+    if not spec.boxed and spec.value_range is None:
         limited = (block.low[0] != -np.inf) | ~np.isnan(block.high[0])
         yield limited, f"a {block.kind} query has a range"
     for number in spec.numbers:

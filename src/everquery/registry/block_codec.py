@@ -99,7 +99,14 @@ def _table(block: QueryBlock, stream: Stream) -> pa.Table:
         columns[f"{attribute}.high"] = block.high[i]
     columns.update(block.texts())
     columns.update({f"option.{name}": values for name, values in block.options.items()})
-    columns.update({f"number.{name}": values for name, values in block.numbers.items()})
+    added = {each.name for each in KNOWN[block.kind].spec.numbers if each.added}
+    columns.update(
+        {
+            f"number.{name}": values
+            for name, values in block.numbers.items()
+            if name not in added or values.any()
+        }
+    )
     for name, spans in block.spans.items():
         columns[f"span.{name}.amount"] = spans.amount
         columns[f"span.{name}.unit"] = spans.unit
@@ -141,7 +148,10 @@ def _block_of_bytes(data: pa.Buffer, stream: Stream) -> QueryBlock:
         options=_prefixed(columns, "option."),
         **{name: columns.get(name) for name in TEXTS},
         spans=_spans_of(columns),
-        numbers=_prefixed(columns, "number."),
+        numbers={
+            **{each.name: each.column_of([None] * size) for each in KNOWN[kind].spec.numbers},
+            **_prefixed(columns, "number."),
+        },
     )
 
 
@@ -210,6 +220,7 @@ def _check_schema(schema: pa.Schema, spec: type[Query], stored: list[str]) -> No
         if not fits or schema.names.count(column.name) > 1:
             raise ValueError(f"there is no column {column.name!r} of type {column.type}")
     optional = {*TEXTS, "row", *(name for name in types if name.startswith("span."))}
+    optional |= {f"number.{each.name}" for each in spec.numbers if each.added}
     for name in types.keys() - optional - set(schema.names):
         raise ValueError(f"the column {name!r} is missing")
 

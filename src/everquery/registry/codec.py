@@ -165,6 +165,8 @@ def _spec_as_json(query: Query) -> dict[str, Any]:
         if value != default:
             if name == "labels":
                 value = dict(value)
+            elif isinstance(value, Interval):
+                value = [value.lo, value.hi, value.closed]
             elif isinstance(value, timedelta):
                 value = {"microseconds": value // timedelta(microseconds=1)}
             spec[name] = value
@@ -189,6 +191,8 @@ def _spec_of_json(spec: dict[str, Any]) -> Query:
     kind = known.spec
     if kind.boxed:
         spec["box"] = {name: Interval(*ends) for name, ends in spec["box"].items()}
+    if kind.value_range is not None and kind.value_range.name in spec:
+        spec[kind.value_range.name] = Interval(*spec[kind.value_range.name])
     for name in kind.spans:
         if isinstance(spec.get(name), dict):
             spec[name] = timedelta(**spec[name])

@@ -145,6 +145,7 @@ class NumberedQueries:
             high=block.high,
             options={flags[name]: chosen for name, chosen in block.options.items()},
             numbers=block.numbers,
+            added={each.name for each in KINDS[block.kind].spec.numbers if each.added},
         )
         contents.indexes[block.kind].describe(slot, block.numbers)
         contents.catalog.belong(slot, block.texts())

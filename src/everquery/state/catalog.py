@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import numpy as np
 import pyarrow as pa
@@ -147,8 +147,12 @@ class Catalog:
         high: Floats,
         options: Mapping[int, Bools],
         numbers: Mapping[str, Array],
+        added: Set[str] = frozenset(),
     ) -> None:
-        """Note of queries what their kind is, their options by flag, and their fingerprint."""
+        """Note of queries what their kind is, their options by flag, and their fingerprint.
+
+        Numbers that were `added` later say nothing where they are 0.
+        """
         for flag, chosen in options.items():
             self.flags[slots[chosen]] |= flag
         self.kind[slots] = kind
@@ -159,8 +163,9 @@ class Catalog:
             names = encode(keys)
             data, starts = names.data, names.starts
         fingerprint(data, starts, seeds ^ _SEED, low, high, prints)
-        for values in numbers.values():
-            prints = prints * _ODD + (values.view(np.uint64) ^ _SEED)
+        for name, values in numbers.items():
+            mixed = prints * _ODD + (values.view(np.uint64) ^ _SEED)
+            prints = np.where(values == 0, prints, mixed) if name in added else mixed
         self.prints[slots] = prints
 
     def digests(self, slots: Int64s) -> Array:

@@ -24,7 +24,7 @@ SPECS = {name: kind.spec for name, kind in KINDS.items()}
 def columns(kind="border", **more):
     """Return the table that the log holds of three queries, as Arrow reads it."""
     given = {"id": ["a", "b", "c"], "key": ["x", "y", "z"], **more}
-    if kind != "quantile":
+    if SPECS[kind].boxed:
         given |= {"price_lo": [1.0, 2.0, 3.0], "price_hi": [4.0, None, 6.0]}
     checked = check_table(
         pa.table(given),
@@ -57,6 +57,7 @@ def test_what_was_packed_is_unpacked():
     np.testing.assert_array_equal(block.high, [[4.0, np.nan, 6.0]])
 
 
+AFTER, BY = {"after": [5, 6, 7]}, {"by": [0.1, None, 0.2]}
 QUANTILE = {"attribute": ["price"] * 3, "phi": [0.5] * 3, "epsilon": [0.1] * 3, "last": [10] * 3}
 THRESHOLD = {"total": [1, 2, 3]}
 
@@ -84,7 +85,9 @@ THRESHOLD = {"total": [1, 2, 3]}
         ("quantile", QUANTILE, "number.epsilon", [0.1, 0.1, 1.0], "epsilon must be above 0"),
         ("quantile", QUANTILE, "number.last", [10, 2**31, 10], "last must be at most"),
         ("quantile", QUANTILE, "number.last", [10, 9, 10], "last is shorter than 1/epsilon"),
-        ("quantile", QUANTILE, "0.low", [0.0] * 3, "a quantile query has a range"),
+        ("quantile", QUANTILE | BY, "number.by", [0.0, -1.0, 1.0], "by must be above 0"),
+        ("silence", AFTER, "0.low", [0.0] * 3, "a silence query has a range"),
+        ("silence", AFTER, "span.after.unit", [1, 0, 1], "a silence query needs after"),
         ("quantile", QUANTILE, "option.by_key", [True] * 3, "by_key is true, and it has a key"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.core.arrays import Array, Bools, Floats, Int32s, Int64s, resized
+from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s, resized
 from everquery.index.flags import Flags
 from everquery.kinds.quantile.feed_journal import FeedJournal
 from everquery.kinds.quantile.gk_summary import Summaries
@@ -33,6 +33,7 @@ from everquery.kinds.quantile.rank_cells import (
 )
 from everquery.kinds.quantile.ranked_tuples import RankedTuples
 from everquery.kinds.quantile.window_summary import WindowSummaries
+from everquery.kinds.told_values import NOTHING, ValueRules
 
 # The epsilon that summaries are made for if no query asks for a finer one. That of windows is
 # larger, because their memory grows with its inverse square.
@@ -105,6 +106,8 @@ class Feed:
         self._everywhere: list[int] = []
         self._taken: Int64s = np.zeros(0, np.int64)
         self._journal: FeedJournal | None = None
+        # What members were told last whose queries are not told everything; NaN if nothing.
+        self._said: Floats | None = None
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -222,6 +225,9 @@ class Feed:
         joined = np.empty(slot.size, np.int32)
         join_cells(self._cells, lane[order], slot[order], code[order], joined)
         members[order] = joined
+        if self._said is not None:
+            self._said = resized(self._said, self._cells.members.slot.size, np.nan)
+            self._said[members] = np.nan
         return members
 
     def _make_room(self, lanes: int, queries: int) -> None:
@@ -291,6 +297,33 @@ class Feed:
         )
         return Answers(room.take(slice(told)), views) if told else None
 
+    def choose(self, told: NewAnswers, rules: ValueRules) -> Bytes:
+        """Return the codes of what queries are told of their new values, and remember it.
+
+        Parameters
+        ----------
+        rules : ValueRules
+            Those of the queries, by answer; some may have none.
+        """
+        code = np.zeros(told.slot.size, np.uint8)
+        ruled = np.flatnonzero(rules.given())
+        if ruled.size:
+            member, value = told.member[ruled], told.value[ruled]
+            said = self._make_said()
+            code[ruled] = rules.take(ruled).told(value, said[member])
+            tells = np.flatnonzero(code[ruled] != NOTHING)
+            said[member[tells]] = value[tells]
+        return code
+
+    def _make_said(self) -> Floats:
+        """Return what members were told last, with a place for each."""
+        known = np.empty(0) if self._said is None else self._said
+        size = self._cells.members.slot.size
+        if known.size < size:
+            known = resized(known, size, np.nan)
+        self._said = known
+        return known
+
     def views(self, lanes: Int32s) -> Views:
         """Return the summaries of lanes."""
         assert self._summaries is not None
@@ -335,7 +368,8 @@ class Feed:
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
         cells, used = self._cells, self._summaries
-        parts = (*cells.lanes, *cells.cells, *cells.members, cells.table, cells.free)
+        parts = [*cells.lanes, *cells.cells, *cells.members, cells.table, cells.free]
+        parts += [] if self._said is None else [self._said]
         return sum(part.nbytes for part in parts) + (0 if used is None else used.nbytes())
 
     # -- state --------------------------------------------------------------------------------
@@ -405,6 +439,7 @@ class Feed:
         """Return cells and members as arrays; ``lanes`` has their lanes and the given ones."""
         table = self._cells
         of_members = table.cells.lane[table.members.cell[members]]
+        said = np.full(members.size, np.nan) if self._said is None else self._make_said()[members]
         named = np.unique(np.concatenate([table.cells.lane[cells], of_members, *lanes]))
         return {
             "error": np.array([np.nan if self.error is None else self.error]),
@@ -415,6 +450,7 @@ class Feed:
             "member.lane": np.searchsorted(named, of_members),
             "member.slot": table.members.slot[members],
             "member.told": table.members.told[members],
+            **({} if np.isnan(said).all() else {"member.said": said}),
         }
 
     def load_rows(self, arrays: Mapping[str, Array]) -> None:
@@ -446,16 +482,25 @@ class Feed:
         lanes, told = arrays["lanes"], arrays["member.told"]
         known = np.flatnonzero(member != NOWHERE)
         self._cells.members.told[member[known]] = told[known]
+        self._load_said(arrays, member[known], known)
         everywhere = np.flatnonzero(np.isin(arrays["member.slot"], self.everywhere()))
         if everywhere.size:
             slot, lane = arrays["member.slot"][everywhere], lanes[arrays["member.lane"][everywhere]]
             joined = self._joined(slot, lane, queries)
             self._cells.members.told[joined] = told[everywhere]
+            self._load_said(arrays, joined, everywhere)
         self._cells = self._cells.with_lanes(int(lanes.max(initial=-1)) + 1)
         self._cells = self._cells.with_room(arrays["cell.code"].size)
         set_cells(
             self._cells, lanes[arrays["cell.lane"]], arrays["cell.code"], arrays["cell.value"]
         )
+
+    def _load_said(self, arrays: Mapping[str, Array], members: Int32s, rows: Int64s) -> None:
+        """Load what members were told last by rows of the arrays that they are in."""
+        if "member.said" in arrays:
+            self._make_said()[members] = arrays["member.said"][rows]
+        elif self._said is not None:
+            self._make_said()[members] = np.nan
 
     def has_loaded(self) -> None:
         """Forget the values of cells without queries: all queries have been loaded."""

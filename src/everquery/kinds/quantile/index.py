@@ -34,6 +34,7 @@ from everquery.kinds.quantile.rank_answers import order_by_slot, write_figures
 from everquery.kinds.quantile.rank_cells import NOWHERE
 from everquery.kinds.quantile.spec import Quantile
 from everquery.kinds.quantile.state import QuantilePart, check_asked
+from everquery.kinds.told_values import NOTHING, OUTCOMES, ValueRules
 from everquery.stream import Stream
 
 Figures = tuple[float, int, int, int, float]
@@ -51,6 +52,8 @@ class _BySlot(NamedTuple):
     phi, epsilon : float64
     last : int64
         How many rows count; 0 for all.
+    low, high, by : float64
+        What it wants to be told of: see `ValueRules`.
     feed, member : int32
         The query's feed, and its member there: `NOWHERE` while it waits, or if it has several.
     """
@@ -58,6 +61,9 @@ class _BySlot(NamedTuple):
     phi: Floats
     epsilon: Floats
     last: Int64s
+    low: Floats
+    high: Floats
+    by: Floats
     feed: Int32s
     member: Int32s
 
@@ -65,13 +71,23 @@ class _BySlot(NamedTuple):
     def of(cls, size: int) -> _BySlot:
         """Return room for `size` queries."""
         longs = np.zeros(size, np.int64)
-        return cls(np.zeros(size), np.zeros(size), longs, *np.full((2, size), NOWHERE, np.int32))
+        return cls(
+            np.zeros(size),
+            np.zeros(size),
+            longs,
+            *np.zeros((3, size)),
+            *np.full((2, size), NOWHERE, np.int32),
+        )
+
+    def rules(self, slots: Array) -> ValueRules:
+        """Return what queries want to be told of."""
+        return ValueRules(self.low[slots], self.high[slots], self.by[slots])
 
 
 class QuantileIndex(KindIndex):
     """Queries by feed; see `everquery.kinds.quantile.feed`."""
 
-    outcomes: ClassVar[tuple[Outcome, ...]] = (Outcome("change"),)
+    outcomes: ClassVar[tuple[Outcome, ...]] = OUTCOMES
     must_know_of_drops: ClassVar[bool] = True  # those that came before keep a lane going
     columns: ClassVar[tuple[NoticeColumn, ...]] = (
         NoticeColumn("value", pa.float64(), "the quantile"),
@@ -87,6 +103,7 @@ class QuantileIndex(KindIndex):
         self._names: list[FeedName] = []  # by number, also of feeds that have ended
         self._by_slot = _BySlot.of(0)
         self._tracked: tuple[FeedName, ...] = ()
+        self._choosing = False  # whether some query is not told everything
 
     @property
     def _queries(self) -> Queries:
@@ -103,15 +120,19 @@ class QuantileIndex(KindIndex):
         self._by_slot.phi[slots] = numbers["phi"]
         self._by_slot.epsilon[slots] = numbers["epsilon"]
         self._by_slot.last[slots] = numbers["last"]
+        self._by_slot.by[slots] = numbers["by"]
         self._by_slot.member[slots] = NOWHERE
 
     def numbers(self, slots: Int32s) -> dict[str, Array]:
         """Return what queries ask for."""
-        return {name: getattr(self._by_slot, name)[slots] for name in ("phi", "epsilon", "last")}
+        names = ("phi", "epsilon", "last", "by")
+        return {name: getattr(self._by_slot, name)[slots] for name in names}
 
     def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
         """Add queries to their feeds."""
         self.layers.add(rows, flags)
+        self._by_slot.low[rows.slot], self._by_slot.high[rows.slot] = rows.low[0], rows.high[0]
+        self._choosing |= bool(self._by_slot.rules(rows.slot).given().any())
         everywhere = flags[rows.slot] & BY_KEY != 0
         last = self._by_slot.last[rows.slot]
         for window in np.unique(last).tolist():
@@ -204,9 +225,14 @@ class QuantileIndex(KindIndex):
 
     def _told(self, feed: Feed, answers: Answers, rows: Grouped, step: Step) -> Findings:
         told, views = answers.told, answers.views
+        code = np.zeros(told.slot.size, np.uint8)
+        if self._choosing:
+            code = feed.choose(told, self._by_slot.rules(told.slot))
+            chosen = np.flatnonzero(code != NOTHING)
+            told, code = told.take(chosen), code[chosen]
         last = rows.position[rows.start[1:] - 1]  # of each lane
         position = last[np.searchsorted(rows.key, views.lane)][told.place]
-        packed = pack_findings(position, told.slot)
+        packed = pack_findings(position, told.slot) | code
         order = np.empty(packed.size, np.int64)
         if views.lane.size == 1:  # by slot alone, which takes a fifth of the time
             order_by_slot(told.slot, int(told.slot.max(initial=-1)) + 1, order)

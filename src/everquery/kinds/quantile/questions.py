@@ -96,4 +96,6 @@ def shown_quantile(record: Mapping[str, Any]) -> str | None:
         among.append(f"last {record['last']:,}")
     if record["by_key"]:
         among.append("by key")
+    if record["by"] is not None:
+        among.append(f"moved by {record['by']:.10g}")
     return f"{record['phi']:.10g} ± {record['epsilon']:.10g} of {', '.join(among)}"

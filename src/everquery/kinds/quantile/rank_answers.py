@@ -132,8 +132,8 @@ class NewAnswers(NamedTuple):
 
     Attributes
     ----------
-    slot, place : int32
-        The query, and the index of the view that answers it.
+    slot, place, member : int32
+        The query, the index of the view that answers it, and the member of its cell.
     value : float64
     low, high : int64
         Lower and upper bound of the value's rank.
@@ -141,6 +141,7 @@ class NewAnswers(NamedTuple):
 
     slot: Int32s
     place: Int32s
+    member: Int32s
     value: Floats
     low: Int64s
     high: Int64s
@@ -148,9 +149,9 @@ class NewAnswers(NamedTuple):
     @classmethod
     def room(cls, n: int) -> NewAnswers:
         """Return room for `n` answers, not yet filled."""
-        slot, place = np.empty((2, n), np.int32)
+        slot, place, member = np.empty((3, n), np.int32)
         low, high = np.empty((2, n), np.int64)
-        return cls(slot, place, np.empty(n), low, high)
+        return cls(slot, place, member, np.empty(n), low, high)
 
     def take(self, picked: Int64s | slice) -> NewAnswers:
         """Return the picked answers."""
@@ -283,6 +284,7 @@ def tell(
     """Tell a member a value: write it as answer number `k`."""
     out.slot[k] = members.slot[m]
     out.place[k] = place
+    out.member[k] = m
     out.value[k] = value
     out.low[k] = ranks[0]
     out.high[k] = ranks[1]

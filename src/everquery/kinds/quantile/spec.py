@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
+from everquery.kinds.told_values import BY, WHEN
 from everquery.queries.box import Box
 from everquery.queries.fields import AttributeField, FlagField, declared
 from everquery.queries.interval import Interval
@@ -78,6 +79,12 @@ class Quantile(Query):
         Rank only so many values, the newest; at least 1/epsilon.
     by_key : bool
         Rank each key's values apart, not those of all keys together.
+    when : range, optional
+        Tell only when the value enters this range and when it leaves it (events ``enter`` and
+        ``leave``), not every change. A pair is half-open ``[lo, hi)``, and None is no limit.
+    by : number, optional
+        Tell only a value that differs from the last one told by at least this share of it: 0.1 is
+        ten percent. With `when`, such moves within the range are told too.
 
     Examples
     --------
@@ -92,6 +99,10 @@ class Quantile(Query):
     epsilon: float = field(kw_only=True, metadata=declared(EPSILON))
     last: int | None = field(default=None, kw_only=True, metadata=declared(LAST))
     by_key: bool = field(default=False, kw_only=True, metadata=declared(BY_KEY))
+    when: Interval | tuple[float | None, float | None] | None = field(
+        default=None, kw_only=True, metadata=declared(WHEN)
+    )
+    by: float | None = field(default=None, kw_only=True, metadata=declared(BY))
 
     kind: ClassVar[str] = "quantile"
     across_keys: ClassVar[bool] = True
@@ -100,6 +111,8 @@ class Quantile(Query):
         named = isinstance(self.attribute, str)
         object.__setattr__(self, "box", Box({self.attribute: Interval()} if named else {}))
         super().__post_init__()
+        if isinstance(self.when, Interval):
+            object.__setattr__(self, "box", Box({self.attribute: self.when}))
         for phi in self.phi if isinstance(self.phi, Sequence) else ():
             reason = bad_text(self._id_of(phi), "query id", LONGEST_ID)
             if reason:
@@ -142,6 +155,12 @@ class Quantile(Query):
     def rows_across_keys(cls, keyed: bool, options: Mapping[str, Bools], n: int) -> Bools:
         """Tell which queries of a block rank the values of all keys together."""
         return super().rows_across_keys(keyed, options, n) & ~options["by_key"]
+
+    @classmethod
+    def untold(cls, ranged: Bools, numbers: Mapping[str, NumberColumn]) -> Mapping[str, Bools]:
+        """Return which queries never tell some events: only those with a range enter and leave."""
+        changing = numbers["by"] != NO_NUMBER
+        return {"change": ranged & ~changing, "enter": ~ranged, "leave": ~ranged}
 
     def parts(self) -> tuple[Query, ...]:
         """Return one query for each phi, with ids such as ``latency[0.99]``; itself if it is one.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from everquery.kinds.quantile.spec import EPSILON, LAST, PHI, Quantile, bad_window
+from everquery.kinds.told_values_sql import VALUE_WORDS, print_told, read_told
 from everquery.queries.sql.clause import Clause
 from everquery.queries.sql.conditions import read_key
 from everquery.queries.sql.cursor import Cursor
@@ -33,19 +34,19 @@ class Selection(NamedTuple):
 class QuantileClause(Clause):
     """``SELECT QUANTILE(price, 0.99, 0.005) FROM trades OVER LAST 500 ROWS EMIT CHANGES``."""
 
-    words = ("CHANGES",)
-    further = ("BY", "LAST", "ROWS")
+    words = ("CHANGES", "ENTER", "LEAVE")
+    further = ("BY", "LAST", "ROWS", *VALUE_WORDS)
     selects = QUANTILE
     scopes = ("GROUP", "OVER")
 
     def read(self, cursor: Cursor, stream: Stream) -> dict[str, Any]:
-        """Read ``CHANGES``."""
-        cursor.expect("CHANGES")
-        return {}
+        """Read which values are told."""
+        return read_told(cursor)
 
     def print(self, query: Quantile, stream: Stream) -> str:
         """Return what follows ``EMIT``."""
-        return "CHANGES"
+        assert not isinstance(query.when, tuple)
+        return print_told(query.when, query.by)
 
     def read_selection(self, cursor: Cursor) -> Selection:
         """Read ``QUANTILE(attribute, phi, epsilon)``, several with commas between them."""

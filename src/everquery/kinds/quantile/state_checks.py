@@ -24,6 +24,7 @@ ASKED = {
     "phi": Column("float64", ("queries",), least=1e-323, below=np.nextafter(1, 2)),
     "epsilon": Column("float64", ("queries",), least=1e-323, below=1),
     "last": Column("int64", ("queries",), least=0, below=LONGEST_WINDOW + 1),
+    "by": Column("float64", ("queries",), least=0, below=np.inf),
 }
 MOST_CODE = 1 << 40  # no cell is nearly as narrow
 MOST_ROOM, SPARSEST = 1 << 26, 64  # entries; and how many for one that is in use
@@ -36,6 +37,7 @@ FEED = {
     "member.lane": Column("int64", ("members",), least=0, below="lanes"),
     "member.slot": Column("int64", ("members",), least=0, below="queries"),
     "member.told": Column("float64", ("members",), with_nan=True),
+    "member.said": Column("float64", ("members",), with_nan=True, needed=False),
     "summary": Column("int64", ("summaries",), least=0, below="lanes", rising=True),
 }
 # Of changes: lanes that ended, and the rows since, in steps.

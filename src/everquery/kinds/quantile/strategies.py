@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from everquery.kinds.drawing import keys, spans
+from everquery.kinds.drawing import intervals, keys, spans
 from everquery.kinds.quantile.spec import Quantile
 from everquery.stream import Stream
 
@@ -31,5 +31,7 @@ def queries(draw: st.DrawFn, query_id: str, stream: Stream) -> Quantile:
         key=key,
         last=last,
         by_key=stream.key is not None and key is None and draw(st.booleans()),
+        when=draw(st.none() | intervals().filter(lambda each: (each.lo, each.hi) != (None, None))),
+        by=draw(st.none() | st.sampled_from([0.1, 0.5, 1.0, 3.0])),
         **drawn,
     )

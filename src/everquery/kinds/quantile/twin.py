@@ -16,22 +16,25 @@ from everquery.kinds.quantile.exact_ranks import (
     ranks_of,
 )
 from everquery.kinds.quantile.spec import Quantile
+from everquery.kinds.told_values import one_told
 from everquery.queries.spec import Query
 from everquery.stream import Stream
 
 
 class Twin(twin.Twin):
-    """A new value is told whenever the rank of the old one is too far off, by sorting all rows."""
+    """A new value is found whenever the rank of the old one is too far off, by sorting all rows."""
 
     def __init__(self, stream: Stream) -> None:
         super().__init__(stream)
         self._feeds: dict[FeedName, Feed] = {}
         self._told: dict[str, dict[object, float]] = {}
+        self._said: dict[str, dict[object, float]] = {}
 
     def begin(self, query: Query) -> None:
         """Take note of a query that knows nothing."""
         super().begin(query)
         self._told[query.id] = {}
+        self._said[query.id] = {}
 
     def end(self, query: Query) -> None:
         """Forget a query, with the lanes and feeds that no other one wants."""
@@ -87,6 +90,10 @@ class Twin(twin.Twin):
             return
         value = told[lane] = rows[best - 1]
         bounds = ("rank_low", best), ("rank_high", best)
-        yield twin.Happened(
-            "change", (("value", value), *bounds, ("n", len(rows)), ("epsilon", epsilon))
-        )
+        said = self._said[query.id]
+        assert not isinstance(query.when, tuple)
+        event = one_told(query.when, query.by, value, said.get(lane))
+        if event is not None:
+            said[lane] = value
+            figures = ("value", value), *bounds, ("n", len(rows)), ("epsilon", epsilon)
+            yield twin.Happened(event, figures)

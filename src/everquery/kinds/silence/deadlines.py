@@ -129,7 +129,8 @@ class Lists(NamedTuple):
     @property
     def least(self) -> Array:
         """The shortest span, as an array of one."""
-        return self.after[self.start[:-1]].min(keepdims=True)
+        shortest: Array = self.after[self.start[:-1]].min(keepdims=True)
+        return shortest
 
     @property
     def named(self) -> bool:
@@ -152,8 +153,8 @@ class Lists(NamedTuple):
         """Return which deadlines lie behind `told` and up to `until`, and the soonest beyond."""
         first, stop = np.empty(last.size, np.int64), np.empty(last.size, np.int64)
         limit = np.full(1, never, self.after.dtype)
-        given = (np.ascontiguousarray(each) for each in (*ends, last, told, until))
-        soonest = find_due(self.after, *given, limit, first, stop)
+        begin, end = ends
+        soonest = find_due(self.after, begin, end, last, told, until, limit, first, stop)
         item, row = spread(first, stop)
         return Pairs(item, self.slot[row], _later(last[item], self.after[row], never)), soonest
 

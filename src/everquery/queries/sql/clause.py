@@ -18,7 +18,7 @@ class Clause(ABC):
     """
 
     words: ClassVar[tuple[str, ...]]
-    """What may come first after ``EMIT``; no two kinds share one."""
+    """What may come first after ``EMIT``; no two kinds that select the same share one."""
     further: ClassVar[tuple[str, ...]] = ()
     """The other words of its part of a statement, for completion."""
     selects: ClassVar[str | None] = None

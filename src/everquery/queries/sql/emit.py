@@ -69,10 +69,11 @@ def read_emit(
     cursor.expect("EMIT")
     selects = None if selecting is None else selecting.selects
     first = cursor.token.word
-    known = next((each for each in KNOWN.values() if first in each.clause.words), None)
+    able = sorted(KNOWN.values(), key=lambda each: each.clause.selects != selects)
+    known = next((each for each in able if first in each.clause.words), None)
     if known is None or known.clause.selects != selects:
-        able = (each.clause for each in KNOWN.values() if each.clause.selects == selects)
-        words = [word for clause in able for word in clause.words]
+        clauses = (each.clause for each in able if each.clause.selects == selects)
+        words = [word for clause in clauses for word in clause.words]
         if known is None:
             cursor.fail_expected(words)
         cursor.fail(
@@ -80,9 +81,9 @@ def read_emit(
             f" {cursor.token} needs SELECT {_shown(known.clause.selects)}"
         )
     if grouped and selecting is None and not known.clause.groups:
-        able = (each.clause for each in KNOWN.values() if each.clause.groups)
-        words = ", ".join(word for clause in able for word in clause.words)
-        cursor.fail(f"EMIT {cursor.token} takes no GROUP BY; only EMIT {words} does")
+        grouping = (each.clause for each in KNOWN.values() if each.clause.groups)
+        named = ", ".join(word for clause in grouping for word in clause.words)
+        cursor.fail(f"EMIT {cursor.token} takes no GROUP BY; only EMIT {named} does")
     fields = known.clause.read(cursor, stream)
     if cursor.accept("WITH"):
         read_options(cursor, known.spec, fields)

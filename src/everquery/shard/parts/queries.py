@@ -103,8 +103,10 @@ class QueriesPart(Part):
                 {prefix + name: array for name, array in zip(ROW_PARTS, columns, strict=True)}
             )
         slots = kept[ranks].astype(np.int32)
+        added = {each.name for each in KINDS[kind].spec.numbers if each.added}
         for name, array in index.numbers(slots).items():
-            saved.arrays[f"{kind} {name}"] = array
+            if name not in added or array.any():
+                saved.arrays[f"{kind} {name}"] = array
         flags = catalog.flags[slots]
         for option, flag in option_flags(KINDS[kind].spec.options).items():
             chosen = flags & flag != 0
@@ -154,13 +156,19 @@ class QueriesPart(Part):
         """Note the numbers and options of the queries of a kind."""
         contents, index = queries.contents, self._contents.indexes[kind]
         known = index.numbers(np.empty(0, np.int32))
+        added = {each.name for each in KINDS[kind].spec.numbers if each.added}
         schema = {
-            f"{kind} {name}": Column(str(array.dtype), ("rows",), with_nan=True)
+            f"{kind} {name}": Column(
+                str(array.dtype), ("rows",), with_nan=True, needed=name not in added
+            )
             for name, array in known.items()
         }
         contents.check(schema, rows=ranks.size)
         queries.ranks[kind] = ranks
-        queries.numbers[kind] = {name: contents[f"{kind} {name}"] for name in known}
+        queries.numbers[kind] = {
+            name: contents[label] if contents.has(label) else np.zeros(ranks.size, array.dtype)
+            for label, (name, array) in zip(schema, known.items(), strict=True)
+        }
         options = queries.options[kind] = {}
         for option, flag in option_flags(KINDS[kind].spec.options).items():
             name = f"{kind} is {option}"

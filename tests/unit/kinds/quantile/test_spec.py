@@ -243,9 +243,10 @@ def test_blocks_have_all_numbers():
         "phi": [0.5, 0.5],
         "epsilon": [0.01, 0.01],
         "last": [500, 0],
+        "by": [0, 0],
     }
     dtypes = [str(column.dtype) for column in block.numbers.values()]
-    assert dtypes == ["float64", "float64", "int64"]
+    assert dtypes == ["float64", "float64", "int64", "float64"]
     assert blocks[1].attributes == (1,)
     assert blocks[2].take(np.array([0])).numbers["phi"].tolist() == [1.0]
 

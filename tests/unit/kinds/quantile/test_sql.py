@@ -5,7 +5,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from everquery import Quantile
+from everquery import Interval, Quantile
 from everquery.errors import InvalidQueryError
 from everquery.queries.sql import CreateQuery, InvalidSqlError, print_query, read_statement
 from everquery.stream import Stream
@@ -47,6 +47,15 @@ def quantile(*, phi=0.99, epsilon=0.005, **fields):
                   labels={"team": "fx"})),
         ("QUANTILE(price, 0.9, 0.005), QUANTILE(price, 0.5, .005) FROM trades EMIT CHANGES",
          quantile(phi=(0.9, 0.5))),
+        ("QUANTILE(price, 0.99, 0.005) FROM trades EMIT CHANGES BY 10 PERCENT", quantile(by=0.1)),
+        ("QUANTILE(price, 0.99, 0.005) FROM trades EMIT CHANGES BY 2.5", quantile(by=2.5)),
+        ("QUANTILE(price, 0.99, 0.005) FROM trades EMIT ENTER, LEAVE WHEN VALUE >= 0",
+         quantile(when=(0, None))),
+        ("QUANTILE(price, .99, .005) FROM trades EMIT LEAVE, ENTER WHEN VALUE > -1 AND VALUE <= 2",
+         quantile(when=Interval(-1, 2, closed="right"))),
+        ("QUANTILE(price, 0.99, 0.005) FROM trades GROUP BY symbol"
+         " EMIT ENTER, LEAVE, CHANGES BY 0.1 WHEN VALUE BETWEEN 1 AND 2 WITH (owner = 'ann')",
+         quantile(when=Interval(1, 2, closed="both"), by=0.1, by_key=True, owner="ann")),
     ],
 )  # fmt: skip
 def test_what_is_read(text, meant):
@@ -138,7 +147,7 @@ P99 = "QUANTILE(price, 0.99, 0.005)"
         (f"{P99} FROM trades EMIT CHANGES WITH (silent = TRUE)", "of quantile queries", "silent"),
         (f"{P99} FROM trades EMIT CHANGES WITH (by_key = TRUE)", "of quantile queries", "by_key"),
         ("* FROM trades EMIT CHANGES", "CHANGES needs SELECT QUANTILE(...)", "CHANGES"),
-        ("* FROM trades EMIT CHANGED", "expected MATCHES, ENTER, LEAVE, ONCE or EACH", "CHANGED"),
+        ("* FROM trades EMIT CHANGED", "expected MATCHES, ENTER, LEAVE, ONCE, EACH or", "CHANGED"),
         ("* FROM trades GROUP BY symbol EMIT MATCHES", "takes no GROUP BY", "MATCHES"),
         ("* FROM trades OVER LAST 5 ROWS EMIT MATCHES", "OVER is not possible", "OVER"),
         ("* FROM trades WHERE price < 5 OVER LAST 5 ROWS EMIT MATCHES", "only SELECT QUAN", "OVER"),

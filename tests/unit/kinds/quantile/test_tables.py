@@ -57,6 +57,7 @@ def test_good_rows_become_blocks():
         "phi": [0.5, 0.25],
         "epsilon": [0.01, 0.5],
         "last": [100, 0],
+        "by": [0, 0],
     }
     assert found["b",].attributes == (1,)
     assert found["b",].numbers["last"].tolist() == [0]
@@ -174,7 +175,7 @@ def test_dictionaries_and_decimals_are_read():
     }
     (block,) = check(columns).blocks
     assert block.attributes == (1,)
-    assert [column.tolist() for column in block.numbers.values()] == [[0.5], [0.25], [4]]
+    assert [column.tolist() for column in block.numbers.values()] == [[0.5], [0.25], [4], [0]]
 
 
 def test_a_million_rows():
