@@ -67,7 +67,7 @@ class RangeField(Field):
     The rows of such queries have it in the place of a box.
     """
 
-    takes: str = dataclasses.field(default="range", kw_only=True)
+    takes: str = dataclasses.field(default="range of numbers", kw_only=True)
 
     @property
     def columns(self) -> tuple[str, str]:

@@ -14,14 +14,14 @@ import numpy as np
 
 from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s
 from everquery.index.clock import NO_EVENT, Clock, Due, Passage, join_due
-from everquery.index.flags import LIVE, LIVE_MASK, NEW, RESUMED, Flags
+from everquery.index.flags import LIVE, LIVE_MASK, NEW, REPLACED, RESUMED, Flags
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
 from everquery.index.rows import Findings, Grouped, Matches, Outcome, Rows, Step
 from everquery.index.sort_keys import pack_findings
 from everquery.kinds.silence.deadlines import Pairs, SilenceSegment, long_gaps, spread
 
-SILENT, UNHEARD, BACK, REGISTERED, RESUMED_CODE = range(5)
+SILENT, UNHEARD, BACK, AT_REGISTRATION, ON_RESUMING, ON_REPLACING = range(6)
 
 
 class SilenceIndex(KindIndex):
@@ -33,6 +33,7 @@ class SilenceIndex(KindIndex):
         Outcome("back"),
         Outcome("silent", "registered"),
         Outcome("silent", "resumed"),
+        Outcome("silent", "replaced"),
     )
     watches_time: ClassVar[bool] = True
 
@@ -73,10 +74,10 @@ class SilenceIndex(KindIndex):
             keys = lists.key if lists.named else np.flatnonzero(clock.in_sight).astype(np.int32)
             keys = keys[clock.heard[keys]]
             pairs, _ = self._due(segment, clock, keys, None, clock.passed)
-            found.append(_ended(pairs, keys[pairs.item], REGISTERED))
+            found.append(_ended(pairs, keys[pairs.item], AT_REGISTRATION))
             key, slot, moment = segment.unheard(clock)
             come = np.flatnonzero((moment <= clock.passed) & (moment < clock.never))
-            found.append(_ended(Pairs(come, slot[come], moment[come]), key[come], REGISTERED))
+            found.append(_ended(Pairs(come, slot[come], moment[come]), key[come], AT_REGISTRATION))
         due = join_due(found)
         if due is None:
             return None
@@ -86,7 +87,8 @@ class SilenceIndex(KindIndex):
         pair = due.key.astype(np.int64) << 32 | due.slot
         wanted = wanted[np.unique(pair[wanted], return_index=True)[1]]
         due = due.take(wanted)
-        due.code[told[wanted] & RESUMED != 0] = RESUMED_CODE
+        due.code[told[wanted] & REPLACED != 0] = ON_REPLACING
+        due.code[told[wanted] & RESUMED != 0] = ON_RESUMING
         return due if wanted.size else None
 
     # -- at events ----------------------------------------------------------------------------

@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from everquery.core.spans import SpanLike
 from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
 from everquery.queries.fields import KeysField, SpanField, declared
 from everquery.queries.spec import LONGEST_ID, Key, Query, bad_text
-from everquery.stream import Span, Stream
+from everquery.stream import Stream
 
 AFTER = SpanField(
     "after",
     meaning="How long nothing is heard from a key before it counts as silent.",
     required=True,
     in_clause=True,
-    example="600",
+    example="10m",
 )
 KEYS = KeysField(
     "keys",
@@ -34,7 +35,7 @@ class Silence(Query):
 
     Parameters
     ----------
-    after : number or timedelta
+    after : span of time
         How long nothing is heard from a key before it counts as silent.
     keys : sequence of str or int, optional
         Watch only these keys. They make a composite, which is one query for each: see `parts`.
@@ -47,7 +48,7 @@ class Silence(Query):
     """
 
     box: Mapping[str, Any] = field(init=False, repr=False, compare=False)
-    after: Span = field(kw_only=True, metadata=declared(AFTER))
+    after: SpanLike = field(kw_only=True, metadata=declared(AFTER))
     keys: Sequence[Key] | None = field(default=None, kw_only=True, metadata=declared(KEYS))
 
     kind: ClassVar[str] = "silence"

@@ -269,7 +269,7 @@ class TestSpec:
         [
             ({"after": None}, "after is None; a silence query needs one"),
             ({"after": 0}, "after is 0; it must be positive"),
-            ({"after": True}, "after is True; give"),
+            ({"after": True}, "after is True; write it as"),
             ({"after": 1, "keys": []}, r"keys is \[\]; give a list of keys"),
             ({"after": 1, "keys": "ab"}, "keys is 'ab'; give a list of keys"),
             ({"after": 1, "keys": ["a", "a"]}, "keys has 'a' twice"),
@@ -343,11 +343,11 @@ class TestSql:
         [
             ("WHERE x > 1 EMIT SILENT AFTER 5", "about all events of a key, so x can't be"),
             ("EMIT SILENT", "expected AFTER"),
-            ("EMIT SILENT AFTER", "a number, or an interval"),
+            ("EMIT SILENT AFTER", "expected a span of time"),
             ("EMIT SILENT AFTER 5 WITH (keys = ())", "expected a key"),
             ("EMIT SILENT AFTER 5 WITH (keys = ('a' 'b'))", r"expected , or \)"),
             ("EMIT SILENT AFTER 5 WITH (after = 6)", "an option of silence queries"),
-            ("EMIT SILENT AFTER -5", "a number, or an interval"),
+            ("EMIT SILENT AFTER -5", "expected a span of time"),
         ],
     )
     def test_what_can_not_be(self, text, reason):
