@@ -76,12 +76,14 @@ def queries(which: int, tag: str) -> list[eq.Query]:
     if stream.key is not None:
         found.append(eq.Quantile(f"{tag} each", a, phi=0.5, epsilon=0.05, by_key=True))
         found.append(eq.Border(f"{tag} one", {a: (11, 19)}, key=key, silent=True))
+        found.append(eq.Threshold(f"{tag} each total", {a: (0, 30)}, total=50, by_key=True))
     if stream.time is not None:
         span = timedelta(seconds=3) if which == 1 else 3
         found.append(eq.Border(f"{tag} dwell", {a: (10, 20)}, dwell=span, throttle=span, ttl=span))
         found.append(eq.Border(f"{tag} lasting", {a: (8, 22)}, dwell=span, throttle=span * 3))
         found.append(eq.Range(f"{tag} seldom", {a: (0, 40)}, throttle=span * 4, owner="ann"))
         found.append(eq.Threshold(f"{tag} few", {}, total=3, repeat=True, throttle=span * 4))
+        found.append(eq.Threshold(f"{tag} again", {}, total=4, every=span * 5))
     if len(stream.attributes) > 1:
         box = dict.fromkeys(stream.attributes, (5, 25))
         found += [cls(f"{tag} {cls.kind} box", box) for cls in (eq.Range, eq.Border)]

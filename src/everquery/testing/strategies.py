@@ -87,7 +87,7 @@ def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[
     for name in stream.attributes:
         columns[name] = st.sampled_from([*VALUES, *VALUES[1:-1], None, math.nan])
     if stream.weight:
-        columns["w"] = st.sampled_from([1, 1, 2, 3, 5, 40, 0, None])
+        columns["w"] = st.sampled_from([1, 1, 2, 3, 5, 40, 0, -2, -7, None])
     row = st.fixed_dictionaries(columns)
     drawn = st.lists(row, max_size=30) | st.lists(row, min_size=12, max_size=30)
     return drawn.map(_add_up_times) if stream.time and in_order else drawn

@@ -42,6 +42,11 @@ def test_a_life(shell):
         (["--repeat"], "each 1,500"),
         (["--count"], "1,500 events"),
         (["--repeat", "--count"], "each 1,500 events"),
+        (["--by-key"], "1,500, by key"),
+        (
+            ["--every", "1d", "--zone", "Europe/Berlin"],
+            "1,500, every INTERVAL '1' DAY, in Europe/Berlin",
+        ),
     ],
 )
 def test_a_listing_says_what_is_waited_for(shell, options, shown):
@@ -61,7 +66,7 @@ def test_a_listing_says_what_is_waited_for(shell, options, shown):
 
 
 @pytest.mark.parametrize("kind", ["border", "range"])
-@pytest.mark.parametrize("option", [["--total", 5], ["--repeat"], ["--count"]])
+@pytest.mark.parametrize("option", [["--total", 5], ["--repeat"], ["--every", "1d"]])
 def test_options_of_thresholds_are_no_others(shell, kind, option):
     told = shell("query", "add", "a", "--kind", kind, *option, code=2).stderr
     assert f"{kind} queries have no such option" in told
@@ -161,6 +166,17 @@ class TestLoad:
         a, b = shell.json("query", "list")
         assert (a["total"], a["repeat"], a["count"]) == (1_000, True, False)
         assert (b["total"], b["repeat"], b["count"]) == (2**63 - 1, False, True)
+
+    def test_a_file_of_totals_by_key_and_day(self, shell, tmp_path):
+        (tmp_path / "q.csv").write_text(
+            "id,total,by_key,every,zone,negative\na,5,true,1d,Europe/Berlin,\nb,6,,,,ignore\n"
+        )
+        shell.json("query", "load", "q.csv", "--kind", "threshold")
+        a, b = shell.json("query", "list")
+        names = ("by_key", "every", "zone", "negative")
+        day = "INTERVAL '1' DAY"
+        assert [a[name] for name in names] == [True, day, "Europe/Berlin", "ignore"]
+        assert [b[name] for name in names] == [False, None, None, "ignore"]
 
     def test_bad_rows(self, shell, tmp_path):
         (tmp_path / "q.csv").write_text(

@@ -60,12 +60,22 @@ def test_what_was_packed_is_unpacked():
 AFTER, BY = {"after": [5, 6, 7]}, {"by": [0.1, None, 0.2]}
 QUANTILE = {"attribute": ["price"] * 3, "phi": [0.5] * 3, "epsilon": [0.1] * 3, "last": [10] * 3}
 THRESHOLD = {"total": [1, 2, 3]}
+DAYS = THRESHOLD | {
+    "every": pa.array([86_400] * 3, pa.duration("s")),
+    "zone": ["UTC", None, "Asia/Tokyo"],
+}
 
 
 @pytest.mark.parametrize(
     ("kind", "more", "name", "values", "told"),
     [
         ("border", {}, "id", ["a", "b", "a"], "the id 'a' occurs twice"),
+        ("threshold", DAYS, "zone", ["UTC", None, "Mars"], "no such time zone"),
+        ("threshold", DAYS, "span.every.amount", [1, 5, 7], "divides a day evenly"),
+        ("threshold", DAYS, "span.every.unit", [1, 3, 3], "numbers know no zones"),
+        ("threshold", DAYS, "span.every.unit", [0, 3, 3], "give every too"),
+        ("threshold", DAYS, "option.by_key", [True] * 3, "it has a key already"),
+        ("threshold", DAYS, "option.negative_subtract", [True] * 3, "needs a stream with a weight"),
         ("border", {}, "id", ["a", "", "c"], "its id has not 1 to 1,024 bytes"),
         ("border", {}, "id", ["a", "b" * 2_000, "c"], "its id has not 1 to 1,024 bytes"),
         ("border", {}, "id", ["a", None, "c"], "the column 'id' has nulls"),

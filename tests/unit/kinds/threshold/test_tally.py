@@ -118,6 +118,32 @@ class TestByKey:
             ("q7", "b", 1, 10, 1),
         ]
 
+    def test_keys_that_are_forgotten_move_no_total(self, monkeypatch):
+        """Keys that only dropped queries named are given up; the others get new numbers."""
+        monkeypatch.setattr("everquery.shard.upkeep.COMPACT", 40)
+        engine = engine_of(*(eq.Range(f"r{i}", {}, key=f"key {i}") for i in range(60)))
+        engine.register(eq.Threshold("q", {}, total=10, by_key=True))
+        engine.register(eq.Threshold("p", {}, total=30, every=10))
+        feed(engine, ("a", 1, 4), ("b", 1, 5))
+        engine.deregister([f"r{i}" for i in range(60)])
+        engine._shard.upkeep.compact(keys=True)
+        assert len(engine._shard.contents.keys) == 2
+        assert [engine.progress("q", key=key) for key in "ab"] == [4, 5]
+        assert feed(engine, ("b", 2, 5), ("a", 3, 5)) == [("q", "b", 1, 10, 1)]
+        assert feed(engine, ("a", 4, 11), ("a", 11, 29)) == [
+            ("q", "a", 2, 20, 2),
+            ("p", "a", 2, 30, 1),
+        ]
+
+    def test_an_unchanged_query_keeps_its_totals_and_a_changed_one_begins_anew(self):
+        query = eq.Threshold("q", {}, total=10, by_key=True, every=100)
+        engine = engine_of(query)
+        feed(engine, ("a", 1, 6))
+        engine.register(query, replace=True)
+        assert engine.progress("q", key="a") == 6
+        engine.register(eq.Threshold("q", {}, total=10, by_key=True, every=50), replace=True)
+        assert engine.progress("q", key="a") == 0
+
 
 class TestPeriods:
     def test_one_fire_a_period_and_the_query_goes_on(self):
@@ -296,6 +322,12 @@ class TestSpecs:
             engine.register(eq.Threshold("q", {}, total=1, by_key=True))
         with pytest.raises(InvalidQueryError, match="negative needs a stream with a weight"):
             engine.register(eq.Threshold("q", {}, total=1, negative="subtract"))
+
+    def test_spans_as_people_write_them(self):
+        query = eq.Threshold("q", {}, total=1, every="1d", zone="Europe/Berlin")
+        assert query.every == DAY
+        with pytest.raises(InvalidQueryError, match="every is '1x'"):
+            eq.Threshold("q", {}, total=1, every="1x")
 
     def test_which_look_across_keys(self):
         assert eq.Threshold("q", {}, total=1, every=5).looks_across_keys
