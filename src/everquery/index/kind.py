@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from everquery.core.arrays import Array, Bools, Floats, Int32s
 from everquery.core.parts import Part
@@ -162,6 +163,9 @@ class KindIndex(ABC):
 
     def forget_positions(self) -> None:  # noqa: B027 - most kinds keep none
         """Forget where keys are: their last values have been set from outside."""
+
+    def set_back(self, time: int | float, time_type: pa.DataType) -> None:  # noqa: B027 - most keep no times
+        """Forget that time has come further than a time that it is set back to."""
 
     @abstractmethod
     def explain(self, slot: int) -> Explained | None:

@@ -93,6 +93,9 @@ class Twin:
         self.end(old)
         self.begin(new)
 
+    def set_back(self, time: Any) -> None:  # noqa: ANN401 - a number
+        """Forget that time has come further than this."""
+
     def take_in(self, seen: Seen) -> None:
         """Take note of an event, before any query is asked about it."""
 

@@ -166,6 +166,8 @@ class BruteForce:
         for standing in self._queries.values():
             standing.set_back(time)
             self._judge_anew(standing)
+        for twin in self._twins.values():
+            twin.set_back(time)
 
     def expire(self, key: object) -> list[Notice]:
         """Return the notices of a key that is forgotten now."""

@@ -319,6 +319,15 @@ class TestResetTime:
             ("later", "end"),
         ]
 
+    def test_totals_of_later_periods_begin_anew(self):
+        engine = self.jumped(eq.Threshold("sum", {}, total=2, every=50, repeat=True))
+        engine.process(batch(("a", 120)))
+        assert engine.progress("sum") == 1  # of the period that the wrong clock began
+        engine.reset_time(120)
+        assert engine.progress("sum") == 0
+        notices = engine.process(batch(("a", 121), ("b", 149), ("b", 150)))
+        assert [(row["event"], row["time"]) for row in notices.to_pylist()] == [("fire", 149)]
+
     def test_what_is_held_back_beyond_it_is_refused(self):
         engine = self.jumped(grace=5)
         engine.reset_time(110)

@@ -185,6 +185,11 @@ class ThresholdIndex(KindIndex):
                     segment.add_up()
                     yield segment, rows
 
+    def set_back(self, time: int | float, time_type: pa.DataType) -> None:
+        """Let totals of later periods begin anew."""
+        if len(self.tally):
+            self.tally.set_back(time, time_type)
+
     def renumber(self, slots: Int32s) -> None:
         """Give all queries other slots, by their present ones."""
         self.layers.renumber(slots)

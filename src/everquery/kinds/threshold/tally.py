@@ -31,6 +31,7 @@ from everquery.kinds.threshold.periods import (
     days_of,
     period_of,
 )
+from everquery.kinds.threshold.set_back import set_back_totals
 from everquery.kinds.threshold.spec import Threshold
 from everquery.state.pairs import FREE, KEY_SHIFT, SLOT_MASK, find_pair, refill_pairs
 
@@ -304,6 +305,14 @@ class Tally:
                 return Fires.of_words(out, int(counts[FIRED]))
             self._make_room(step.flags)
             counts[USED] = self.used
+
+    def set_back(self, time: int | float, time_type: pa.DataType) -> None:
+        """Let totals begin anew that have come further than a time that is set back to."""
+        ticks = _ticks(time_type, 1)
+        then = np.full(1, time, self._periods.every.dtype)
+        days = days_of(self._zones if ticks else (), then, ticks or 1)
+        pair, *columns = (column[: self.used] for column in self.entries)
+        set_back_totals(then, pair & SLOT_MASK, self._periods, days, *columns)
 
     # -- the table ----------------------------------------------------------------------------
 

@@ -33,6 +33,14 @@ class Twin(twin.Twin):
         super().begin(query)
         self._totals[query.id] = {}
 
+    def set_back(self, time: Any) -> None:  # noqa: ANN401 - a number
+        """Begin anew where a period was later."""
+        for query_id, totals in self._totals.items():
+            query = self.queries.get(query_id)
+            for key, total in totals.items():
+                if query is not None and query.every and total.period > time // query.every:
+                    totals[key] = _Total(time // query.every)
+
     def answer(self, query: Threshold, seen: twin.Seen) -> Iterator[twin.Happened]:
         """Yield a fire if the total is reached."""
         if not self.inside(query, seen.key, seen.values):
