@@ -10,16 +10,20 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, assert_type
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 
 import everquery as eq
 
 
 def streams() -> None:
-    """Streams, with spans of time as numbers and as timedeltas."""
+    """Streams, with spans of time as numbers, timedeltas and texts."""
     eq.Stream("trades", key="symbol", time="ts", attributes=["price", "volume"], weight="shares")
     stream = eq.Stream("rooms", attributes=("celsius",), time="t", grace=timedelta(seconds=5))
     eq.Stream("rooms", attributes=["celsius"], time="t", grace=5, expire_after=60.0)
+    eq.Stream("rooms", attributes=["celsius"], time="t", grace="5s", expire_after="1h30m")
+    eq.Stream("logins", key="user", attributes=[])
     assert_type(stream.attributes, Sequence[str])
     assert_type(stream.columns(), tuple[str, ...])
 
@@ -58,6 +62,8 @@ def spans_of_time() -> None:
     hot = eq.Border("hot", {"celsius": (30, None)}, dwell=timedelta(minutes=2))
     assert hot.dwell == timedelta(minutes=2)
     eq.Range("warm", {}, throttle=timedelta(seconds=1), ttl=timedelta(days=1))
+    eq.Border("hot", {"celsius": (30, None)}, dwell="2m", throttle="PT90S", ttl="1d")
+    eq.Threshold("limit", {}, total=1_000, by_key=True, every="1d", zone="Europe/Berlin")
 
 
 def integer_keys() -> None:
@@ -76,6 +82,7 @@ def engine() -> None:
     with eq.Engine(stream, labels=True) as one:
         one.register(queries())
         one.register(eq.Range("all", {}))
+        one.register(eq.Range("all", {"price": (0, 1)}), replace=True)
         table = pa.table({"id": ["a"], "price_lo": [1.0], "price_hi": [2.0]})
         done = one.register_table(table, kind="border", on_error="skip")
         assert_type(done, eq.Registered)
@@ -85,6 +92,10 @@ def engine() -> None:
         one.sql("DROP STANDING QUERY all", {})
         notices: list[dict[str, Any]] = one.process(batch).to_pylist()
         one.process(batch.to_batches()[0])
+        one.process([{"symbol": "IBM", "ts": 2, "price": 46.0, "volume": 1}])
+        one.process({"symbol": ["IBM"], "ts": [3], "price": [46.0], "volume": [1]})
+        one.process(pd.DataFrame({"symbol": ["IBM"], "ts": [4], "price": [5.0], "volume": [1.0]}))
+        one.process(pl.DataFrame({"symbol": ["IBM"], "ts": [5], "price": [5.0], "volume": [1.0]}))
         assert notices
         assert_type(one.answer("q2").epsilon, float | Any)
         answers = one.answer("q1", key="IBM")
