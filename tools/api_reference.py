@@ -239,7 +239,7 @@ def _parameters(signature: inspect.Signature, *, skip: int) -> Iterator[str]:
         if each.kind is each.KEYWORD_ONLY and not starred:
             starred = True
             yield "*"
-        stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(each.kind.name, "")
         kind = "" if each.annotation is each.empty else f": {each.annotation}"
         default = "" if each.default is each.empty else f" = {_shown(each.default)}"
         yield f"{stars}{each.name}{kind}{default}"
