@@ -79,7 +79,9 @@ class SqlSession:
         known = {**self._registry.streams(), **new}
         if self._stream is None and len(known) == 1:
             return next(iter(known))
-        return self._stream if self._stream in new else self._registry.stream(self._stream).name
+        if self._stream is not None and self._stream in new:
+            return self._stream
+        return self._registry.stream(self._stream).name
 
     def _check(
         self,

@@ -178,9 +178,9 @@ class _Plan:
             return
         self._check_keys(waiting)
         if not self._replaces:
-            change = Register(tuple(part for each in waiting for part in each.parts()))
-            self._shard.check(change)
-            self.changes.append(change)
+            begun = Register(tuple(part for each in waiting for part in each.parts()))
+            self._shard.check(begun)
+            self.changes.append(begun)
             return
         found = replace_queries(self._shard, waiting)
         self.changes += found.changes

@@ -56,10 +56,10 @@ def _equal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Bools:
 
 def _equal_texts(a: pa.Array | None, b: pa.Array | None, n: int) -> Bools:
     """Compare keys, owners or labels; null, or no column at all, is equal to itself."""
-    if a is None and b is None:
+    given = b if a is None else a
+    if given is None:
         return np.ones(n, np.bool_)
-    kind = b.type if a is None else a.type
-    a, b = (pa.nulls(n, kind) if texts is None else texts for texts in (a, b))
+    a, b = (pa.nulls(n, given.type) if texts is None else texts for texts in (a, b))
     if a.type != b.type:
         return np.zeros(n, np.bool_)
     both_null = pc.and_(a.is_null(), b.is_null())

@@ -91,7 +91,9 @@ def route(row: LogRow, stream: Stream, shards: Shards) -> Iterator[tuple[int, Lo
         yield shard, replace(row, payload=payload).sealed(stream.name)
         if isinstance(change, (Register, RegisterBlocks)) and change.mode == "move":
             here = frozenset(query_id for _, query_id in queries_of(part))
-            left = replace(without(change, here), mode="leave")
+            rest = without(change, here)
+            assert isinstance(rest, (Register, RegisterBlocks))
+            left = replace(rest, mode="leave")
             for operation, _, encoded in encode_change(left, stream, queries=len(here) + row.count):
                 yield shard, replace(row, operation=operation, payload=encoded).sealed(stream.name)
 

@@ -197,7 +197,7 @@ def test_a_text_is_all_or_nothing(shell):
     assert [row["id"] for row in shell.json("query", "list", "-s", "calls")] == ["b"]
 
 
-def test_a_text_may_create_its_stream_and_name_it_only_once(tmp_path, monkeypatch):
+def test_a_text_may_create_its_stream_and_name_it_only_once(tmp_path):
     url = f"sqlite:///{tmp_path / 'new.db'}"
     fresh = Shell(url)
     fresh("init")

@@ -49,7 +49,7 @@ FORGED = [
     (0, put("keys.held.key", 0, 2**31 - 1), "'held.key'"),
     (0, put("queries.kinds", 0, 9), "'kinds' has 9"),
     (0, put("queries.states", 0, 0), "'states'"),
-    (0, put("queries.states", 0, 1 | 64), "a state without name"),
+    (0, put("queries.states", 0, 1 | 128), "a state without name"),
     (0, put("queries.owner", 0, 99), "'owner'"),
     (0, put("queries.ids.starts", 1, 10**9), "'ids.starts'"),
     (0, put("queries.ids.data", 0, 0xFF), "no text in UTF-8"),

@@ -113,7 +113,8 @@ class BorderIndex(KindIndex):
         inside = np.unique(np.concatenate([_NOTHING, *_inside_new(built, keys, values, flags)]))
         found = before.toggle(inside, keys)
         before.clear()
-        return found[flags[slots_of(found)] & _ANNOUNCED == LIVE | NEW]
+        announced: Int64s = found[flags[slots_of(found)] & _ANNOUNCED == LIVE | NEW]
+        return announced
 
     def expire(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
         """Return a leave for each box that an expired key was in."""

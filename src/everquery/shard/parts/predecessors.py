@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from everquery.core.arrays import Int64s
+from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.core.invariants import Column, Contents, check_none, check_unique, of_type, refuse
 from everquery.core.parts import Part, Saved
 from everquery.index.flags import NEW
@@ -114,5 +114,5 @@ class PredecessorsPart(Part):
         ]
 
 
-def _ranks(kept: Int64s, slots: Int64s) -> Int64s:
+def _ranks(kept: Int64s, slots: Array) -> Int32s:
     return np.searchsorted(kept, slots).astype(np.int32)
