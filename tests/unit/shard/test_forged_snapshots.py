@@ -41,7 +41,7 @@ FORGED = [
     (
         0,
         put("queries.rows0.slot", 0, 10**6),
-        "'rows0.slot' has 1000000 at 0, which is not below 35",
+        "'rows0.slot' has 1000000 at 0, which is not below 39",
     ),
     (0, put("queries.rows0.slot", 0, -5), "less than 0"),
     (0, put("queries.rows1.key", 0, 6), "not below 6"),

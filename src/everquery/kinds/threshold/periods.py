@@ -171,7 +171,7 @@ def plain_period(time: float, every: float, origin: float) -> int:
         count -= 1
     if count >= FAR:
         return FAR
-    return np.int64(count) if count > -FAR else -FAR
+    return int(np.int64(count)) if count > -FAR else -FAR
 
 
 @part
@@ -193,6 +193,6 @@ def period_of(time: float, slot: int, periods: Periods, days: Days) -> int:
             high = middle
     whole = periods.days[slot]
     if whole > 0:
-        return (days.day[low] - (MONDAY if whole % WEEK == 0 else 0)) // whole
+        return int((days.day[low] - (MONDAY if whole % WEEK == 0 else 0)) // whole)
     start = days.start[low]
-    return start + np.int64(time - start) // np.int64(every) * np.int64(every)
+    return int(start + np.int64(time - start) // np.int64(every) * np.int64(every))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+from everquery.core.spans import Span
 from everquery.errors import InvalidQueryError
 from everquery.kinds.threshold.spec import TOTAL, Threshold
 from everquery.queries.sql.clause import Clause
@@ -45,7 +46,7 @@ class ThresholdClause(Clause):
         when = "EACH" if query.repeat else "ONCE"
         counting = query.count or stream.weight is None
         summed = "COUNT(*)" if counting else f"SUM({print_name(str(stream.weight))})"
-        every = "" if query.every is None else f" EVERY {print_span(query.every)}"
+        every = "" if query.every is None else f" EVERY {print_span(cast('Span', query.every))}"
         zone = "" if query.zone is None else f" AT TIME ZONE {print_string(query.zone)}"
         return f"{when} WHEN {summed} >= {query.total}{every}{zone}"
 

@@ -152,16 +152,16 @@ def tally(
     for event in range(counts[EVENT], ends.size):
         row = rows[event]
         while match < ends[event]:
-            slot = np.int64(found[match])
+            slot = int(np.int64(found[match]))
             flag = flags[slot]
-            weight = np.int64(1) if flag & COUNT != 0 else weights[row]
+            weight = 1 if flag & COUNT != 0 else int(weights[row])
             if weight > 0 or (weight < 0 and flag & SUBTRACT != 0):
                 pair = slot
                 if flag & BY_KEY != 0:
-                    pair |= (np.int64(keys[event]) + 1) << KEY_SHIFT
+                    pair |= (int(np.int64(keys[event])) + 1) << KEY_SHIFT
                 place = find_pair(pair, table, entries.pair)
-                entry = np.int64(table[place])
-                period = np.int64(period_of(times[row], slot, periods, days))
+                entry = int(np.int64(table[place]))
+                period = period_of(times[row], slot, periods, days)
                 if entry == FREE:
                     if used == entries.pair.size:
                         counts[USED] = used
@@ -169,7 +169,7 @@ def tally(
                         counts[MATCH] = match
                         counts[FIRED] = fires
                         return out
-                    entry = used
+                    entry = int(used)
                     used += 1
                     table[place] = entry
                     entries.pair[entry] = pair
@@ -264,7 +264,8 @@ class Tally:
         names = distinct.dictionary.to_pylist()
         self._zones += [name for name in names if name not in self._zones]
         numbers = np.array([*map(self._zones.index, names), NO_ZONE], np.int32)
-        return numbers[np.asarray(distinct.indices.fill_null(len(names)))]
+        found: Int32s = numbers[np.asarray(distinct.indices.fill_null(len(names)))]
+        return found
 
     def _make_room_for(self, slots: int, dtype: np.dtype) -> None:
         size = self._periods.every.size
