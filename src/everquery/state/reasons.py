@@ -57,12 +57,6 @@ REFUSALS = {
         "Give the stream a `grace` as long as events may be out of order. A larger batch helps too:"
         " within a batch, order does not matter.",
     ),
-    "ahead": Refusal(
-        "The event is further ahead than `max_ahead` allows: of the clock or, without one, of all"
-        " others, and nothing has confirmed its time.",
-        "Correct the clock of its sender. Where such events are right, give the stream a larger"
-        " `max_ahead`.",
-    ),
     "unreadable_key": Refusal(
         "In a file or a line of JSON, the key is no value of the stream's type.",
         "`detail` has the value as it was read. Correct it at the source.",
@@ -78,5 +72,11 @@ REFUSALS = {
     "unreadable_weight": Refusal(
         "In a file or a line of JSON, the weight is no number.",
         "`detail` has the value as it was read. Write missing values as null or as nothing.",
+    ),
+    "ahead": Refusal(
+        "The event is further ahead than `max_ahead` allows: of the clock or, without one, of all"
+        " others, and nothing has confirmed its time.",
+        "Correct the clock of its sender. Where such events are right, give the stream a larger"
+        " `max_ahead`.",
     ),
 }
