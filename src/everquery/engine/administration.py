@@ -41,6 +41,14 @@ class Administration(Questions):
         """The version of the query set: how far the registry's log has been followed."""
         return self._log.position
 
+    @property
+    def left_out(self) -> list[str]:
+        """The live queries of the registry that this engine does without.
+
+        They are about attributes that were added to the stream since it was opened.
+        """
+        return sorted(self._log.left_out)
+
     def refresh(self) -> int:
         """Follow the registry's log to its end; return how many queries its changes name.
 

@@ -324,6 +324,11 @@ class QueryLog:
 
     # -- what it knows ------------------------------------------------------------------------
 
+    @property
+    def left_out(self) -> set[str]:
+        """The ids of live queries that are not here, for they are about new attributes."""
+        return self._definition.left_out
+
     def stream_of(self, name: str) -> Stream:
         """Return a stream by its name."""
         if name == self._stream.name:
@@ -340,5 +345,5 @@ class QueryLog:
             "position": self.position,
             "trouble": self._outage.reason,
             "altered": self._definition.altered,
-            "left_out": sorted(self._definition.left_out),
+            "left_out": sorted(self.left_out),
         }

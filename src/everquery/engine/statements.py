@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -40,8 +40,9 @@ class Runner(Protocol):
     def position(self) -> int:
         """How far the registry has been followed."""
 
-    def stats(self) -> dict[str, Any]:
-        """Return what is known of the registry, and more."""
+    @property
+    def left_out(self) -> list[str]:
+        """Live queries that are not here."""
 
     def make_changes(self, statements: Sequence[ChangeOfQuery]) -> None:
         """Change queries as statements say."""
@@ -119,7 +120,7 @@ def _position_without_queries(engine: Runner, name: str) -> int:
         )
     engine.refresh()
     live = engine.queries(like=None, owner=None, labels=None, kind=None).num_rows
-    live += len((engine.stats()["registry"] or {}).get("left_out", ()))
+    live += len(engine.left_out)
     if live:
         queries = "a live query" if live == 1 else f"{live:,} live queries"
         raise InvalidStreamError(

@@ -312,8 +312,9 @@ class Tally:
         ticks = _ticks(time_type, 1)
         then = np.full(1, time, self._periods.every.dtype)
         days = days_of(self._zones if ticks else (), then, ticks or 1)
-        pair, *columns = (column[: self.used] for column in self.entries)
-        set_back_totals(then, pair & SLOT_MASK, self._periods, days, *columns)
+        slots, entries = self.entries.pair[: self.used] & SLOT_MASK, self.entries
+        columns = entries.seen, entries.period, entries.fired, entries.changed
+        set_back_totals(then, slots, self._periods, days, *columns)
 
     # -- the table ----------------------------------------------------------------------------
 
