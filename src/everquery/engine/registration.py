@@ -125,7 +125,8 @@ class Registration(Administration):
         InvalidTableError
             If rows are bad (its ``errors`` lists them all), or a column is.
         QuotaError
-            If an owner has no room for its rows; when they may be skipped, they are bad rows.
+            If an owner has no room for its rows; when they may be skipped, they are bad rows,
+            unless rows replace queries: then an owner needs room only for what it has more.
         """
         check_choice("on_error", on_error, ("raise", "skip"))
         check_choice("on_conflict", on_conflict, ("raise", "replace"))
