@@ -14,7 +14,7 @@ STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"], weig
 @pytest.fixture(params=["alone", "registry"])
 def engine(request, tmp_path):
     url = None if request.param == "alone" else f"sqlite:///{tmp_path / 'q.db'}"
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=url is not None) as engine:
         yield engine
 
 
@@ -310,7 +310,8 @@ class TestRegistry:
         return f"sqlite:///{tmp_path / 'q.db'}"
 
     def test_others_tell_the_same(self, url):
-        first, second = eq.Engine(STREAM, registry=url), eq.Engine(STREAM, registry=url)
+        first = eq.Engine(STREAM, registry=url, create=True)
+        second = eq.Engine(STREAM, registry=url)
         begun(first, border(40, 50))
         second.process(batch(("IBM", 1, 41.0), ("HP", 2, 45.0), ("SAP", 3, 51.0)))
         first.register(border(42, 52, key="SAP"), replace=True)
@@ -327,7 +328,8 @@ class TestRegistry:
         assert told(second.process(batch())) == []
 
     def test_one_that_fell_behind_a_compaction(self, url):
-        first, second = eq.Engine(STREAM, registry=url), eq.Engine(STREAM, registry=url)
+        first = eq.Engine(STREAM, registry=url, create=True)
+        second = eq.Engine(STREAM, registry=url)
         begun(first, border(40, 50))
         second.process(batch(("IBM", 1, 41.0), ("HP", 2, 45.0), ("SAP", 3, 51.0)))
         first.register([border(42, 52), eq.Border("c", {"price": (50, 60)})], replace=True)
@@ -335,7 +337,7 @@ class TestRegistry:
         assert told(second.process(batch())) == told(first.process(batch()))
 
     def test_changes_of_a_text_are_read_together(self, url):
-        engine = eq.Engine(STREAM, registry=url)
+        engine = eq.Engine(STREAM, registry=url, create=True)
         engine.sql("".join(CREATE.format("", name, 1, "MATCHES") for name in "ab"))
         start = engine.position
         engine.sql(
