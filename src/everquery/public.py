@@ -1,6 +1,7 @@
 """The public names and where they come from. `everquery` loads them when it is asked for one."""
 
 from everquery.engine import Engine, open_engine
+from everquery.engine.callbacks import Callback, Notice
 from everquery.engine.results import Answer, Explanation, Registered
 from everquery.errors import (
     DuplicateQueryError,
@@ -25,6 +26,7 @@ from everquery.kinds.threshold.spec import Threshold
 from everquery.queries import Box, Interval, Query
 from everquery.queries.sql import InvalidSqlError
 from everquery.registry import Registry
+from everquery.sinks.readable import readable
 from everquery.stream import Stream
 
 open = open_engine  # noqa: A001 - `eq.open(url)` reads well, and nobody imports * from here
@@ -33,6 +35,7 @@ __all__ = [
     "Answer",
     "Border",
     "Box",
+    "Callback",
     "DuplicateQueryError",
     "Engine",
     "EverqueryError",
@@ -43,6 +46,7 @@ __all__ = [
     "InvalidSqlError",
     "InvalidStreamError",
     "InvalidTableError",
+    "Notice",
     "Quantile",
     "Query",
     "QuotaError",
@@ -59,4 +63,5 @@ __all__ = [
     "UnknownQueryError",
     "UnknownStreamError",
     "open",
+    "readable",
 ]

@@ -63,18 +63,22 @@ def existing_engine(
     *,
     lazy: bool = True,
     labels: bool = False,
+    all_columns: bool = False,
     read_only: bool = False,
     snapshot: bytes | None = None,
 ) -> Engine:
     """Return an engine on a registry that is there; a lazy one indexes nothing before a batch."""
     if snapshot is None:
-        return open_engine(url, stream, lazy=lazy, labels=labels, read_only=read_only)
+        return open_engine(
+            url, stream, lazy=lazy, labels=labels, all_columns=all_columns, read_only=read_only
+        )
     registry = existing_registry(url)
     return Engine(
         registry.stream(stream),
         registry=registry,
         lazy=lazy,
         labels=labels,
+        all_columns=all_columns,
         read_only=read_only,
         snapshot=snapshot,
     )

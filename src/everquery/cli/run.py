@@ -25,7 +25,7 @@ from everquery.cli.options import (
     existing_engine,
 )
 from everquery.cli.output import print_json
-from everquery.cli.run_outputs import Keeper, Outputs, all_closed
+from everquery.cli.run_outputs import OUT, Keeper, Outputs, all_closed
 from everquery.cli.run_state import RunState, StateFile
 from everquery.cli.spark_run import RunPlan, SparkRun, batch_line
 from everquery.cli.this_process import clock_since_start, interruptible
@@ -99,6 +99,13 @@ def run(
     labels: Annotated[
         bool, typer.Option("--labels", help="Tell the owner and labels of each query too.")
     ] = False,
+    all_columns: Annotated[
+        bool,
+        typer.Option(
+            "--all-columns",
+            help="Give notices the columns of all kinds, also of those without a query.",
+        ),
+    ] = False,
     read_only: Annotated[
         bool,
         typer.Option(
@@ -151,6 +158,7 @@ def run(
                 stream,
                 lazy=False,
                 labels=labels,
+                all_columns=all_columns,
                 read_only=read_only,
                 snapshot=known.snapshot,
             )
@@ -176,6 +184,12 @@ def run(
                 keeper.take(job, source, piece, notices)
                 view.update(source, piece)
             keeper.save(job, ended=True)
+        if late := writers[OUT].left_out:
+            typer.echo(
+                f"{out} lacks {', '.join(late)}: the first query with such columns came while the"
+                " file was written; --all-columns has them from the start",
+                err=True,
+            )
         if not quiet:
             _summarise(job, as_json=as_json, to_stderr=outputs.to_stdout)
     if job.interrupted:

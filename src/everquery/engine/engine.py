@@ -16,8 +16,8 @@ from everquery.engine.arguments import (
     time_in_units,
 )
 from everquery.engine.batch_like import BatchLike, as_batch
+from everquery.engine.listening import Listening
 from everquery.engine.merging import Merging
-from everquery.engine.registration import Registration
 from everquery.errors import InvalidStreamError
 from everquery.queries.spec import Key
 from everquery.registry import Registry
@@ -28,7 +28,7 @@ from everquery.state.dead_letters import Example
 from everquery.stream import Stream
 
 
-class Engine(Registration):
+class Engine(Listening):
     """Standing queries over one stream, in this process.
 
     Its methods may be called from several threads. Notices of changes (keys that are inside a new
@@ -50,6 +50,9 @@ class Engine(Registration):
         for programs that only change the query set.
     labels : bool
         Whether notices tell the owner and the labels (JSON) of their queries.
+    all_columns : bool
+        Whether notices have the columns of all kinds from the start, and not only of those that
+        have had a query here, as a file of one schema wants it.
     read_only : bool
         Follow the registry, and never write to it: not even that a query ended by its ``ttl``.
     snapshot : bytes, optional
@@ -76,6 +79,7 @@ class Engine(Registration):
         create: bool = False,
         lazy: bool = False,
         labels: bool = False,
+        all_columns: bool = False,
         read_only: bool = False,
         snapshot: bytes | None = None,
     ) -> None:
@@ -92,7 +96,8 @@ class Engine(Registration):
             opened.create_stream(stream)
         if labels:
             check_label_columns(stream)
-        super().__init__(Shard(stream, labelled=labels), opened, lazy=lazy, read_only=read_only)
+        shard = Shard(stream, labelled=labels, all_columns=all_columns)
+        super().__init__(shard, opened, lazy=lazy, read_only=read_only)
         self._merging = Merging()
         if snapshot is None:
             self.refresh()
@@ -168,7 +173,7 @@ class Engine(Registration):
             self._shard.upkeep.compact(keys=True)
             notices = self._stepped(self._shard.process(batch, clock_of(now, self.stream)))
             self._merging.start(self._shard)
-            return notices
+        return self._told(notices)
 
     def advance(self, time: int | float | date | datetime) -> pa.Table:
         """Say that time has come this far without an event, and return the notices.
@@ -186,7 +191,8 @@ class Engine(Registration):
             kind = self._shard.time_type
             if kind is None:
                 return self._shard.schema().empty_table()
-            return self._stepped(self._shard.advance(time_in_units(time, kind)))
+            notices = self._stepped(self._shard.advance(time_in_units(time, kind)))
+        return self._told(notices)
 
     def reset_time(self, time: int | float | date | datetime) -> None:
         """Set the newest time seen back, after a wrong clock has moved it too far.
@@ -214,16 +220,20 @@ class Engine(Registration):
         stream nothing confirms them any more.
         """
         with self._lock:
-            return self._stepped(self._shard.flush())
+            notices = self._stepped(self._shard.flush())
+        return self._told(notices)
 
     def expire(self, keys: Key | Iterable[Key]) -> pa.Table:
         """Forget keys now, and return their leaves (reason ``expired``)."""
         wanted = keys_of(keys)
         with self._lock:
-            return self._stepped(self._shard.expire(wanted))
+            notices = self._stepped(self._shard.expire(wanted))
+        return self._told(notices)
 
     def _stepped(self, notices: pa.Table) -> pa.Table:
+        """Do what follows a step, under the lock."""
         self._log.report_later()
+        self._callbacks.take(notices, self._shard)
         return notices
 
     # -- what it knows ------------------------------------------------------------------------
@@ -262,6 +272,8 @@ class Engine(Registration):
         batch could not follow it further, or None, as ``altered`` in what its stream differs from
         this engine's, or None, and as ``left_out`` the queries that only the altered one can have.
         ``held`` and ``ahead`` count events that the grace or ``max_ahead`` lets wait.
+        ``failed_callbacks`` counts the calls of `on` that raised, and ``last_failed_callback`` is
+        what the last one did.
         """
         with self._lock:
             shard = self._shard
@@ -270,6 +282,8 @@ class Engine(Registration):
                 "ended": self._log.reported + len(shard.queries.ended),
                 "failed_merges": self._merging.failed.count,
                 "last_failed_merge": self._merging.failed.last,
+                "failed_callbacks": self._callbacks.failed,
+                "last_failed_callback": self._callbacks.last_failure,
                 "registry": self._log.stats(),
             }
 
@@ -280,7 +294,10 @@ class Engine(Registration):
 
     def restore(self, snapshot: bytes) -> None:
         """Become the engine that a snapshot was taken of; on an error, stay as it is."""
-        restored, position = shard_of(self.stream, snapshot, labelled=self._state.labelled)
+        before = self._state
+        restored, position = shard_of(
+            self.stream, snapshot, labelled=before.labelled, all_columns=before.all_columns
+        )
         with self._lock:
             self._merging.forget()
             self._state = restored

@@ -29,12 +29,13 @@ def open_engine(
     create: bool = False,
     lazy: bool = False,
     labels: bool = False,
+    all_columns: bool = False,
     read_only: bool = False,
 ) -> Engine:
     """Return an engine on a registry; the stream's name is needed if it has several.
 
-    `create`, `lazy`, `labels` and `read_only` are those of `Engine`. A registry that is made by
-    `create` has no stream yet, so a `Stream` has to be given.
+    `create`, `lazy`, `labels`, `all_columns` and `read_only` are those of `Engine`. A registry that
+    is made by `create` has no stream yet, so a `Stream` has to be given.
 
     Examples
     --------
@@ -49,5 +50,6 @@ def open_engine(
         registry=registry,
         lazy=lazy,
         labels=labels,
+        all_columns=all_columns,
         read_only=read_only,
     )

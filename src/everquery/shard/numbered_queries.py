@@ -45,6 +45,7 @@ class NumberedQueries:
         self._waiting_owners: Counter[str] = Counter()
         self._pending: defaultdict[tuple[str, Shape], list[Rows]] = defaultdict(list)
         self._new: list[Int32s] = []
+        self.kinds_seen: tuple[str, ...] = ()  # those of all queries that have been here
 
     # -- registration -------------------------------------------------------------------------
 
@@ -148,6 +149,8 @@ class NumberedQueries:
             added={each.name for each in KINDS[block.kind].spec.numbers if each.added},
         )
         contents.indexes[block.kind].describe(slot, block.numbers)
+        if block.kind not in self.kinds_seen:
+            self.kinds_seen = (*self.kinds_seen, block.kind)
         contents.catalog.belong(slot, block.texts())
 
     def _note_spans(self, slot: Int32s, block: QueryBlock, key: Int32s) -> None:

@@ -228,10 +228,12 @@ class QuerySet(NumberedQueries):
                 index.predecessors.clear()
 
     def announce_again(self) -> None:
-        """Take up the announcements that are still due from the flags of the queries."""
+        """Go on with queries that were loaded: announcements may still be due by their flags."""
         catalog = self._contents.catalog
         new = np.flatnonzero(catalog.flags[: len(catalog)] & NEW).astype(np.int32)
         self._new = [new] if new.size else []
+        numbers = np.unique(catalog.kind[: len(catalog)])
+        self.kinds_seen = tuple(tuple(self._contents.indexes)[number] for number in numbers)
         for index in self._contents.indexes.values():
             index.forget_announcements()
             for rows in index.layers.find(new):

@@ -61,6 +61,8 @@ class Shard:
         That of keys, where it is known before the first query or event.
     labelled : bool
         Whether notices tell the owner and the labels of their queries.
+    all_columns : bool
+        Whether notices have the columns of all kinds, and not only of those seen so far.
     keep_accepted : bool
         Keep the accepted events of the last batch in `accepted`.
     """
@@ -72,6 +74,7 @@ class Shard:
         kinds: Mapping[str, Kind] | None = None,
         key_type: pa.DataType | None = None,
         labelled: bool = False,
+        all_columns: bool = True,
         keep_accepted: bool = False,
     ) -> None:
         self.stream = stream
@@ -84,14 +87,14 @@ class Shard:
         self._intake = Intake(self.contents)
         self._stepper = Stepper(self.contents, self.queries)
         self.labelled = labelled
+        self.all_columns = all_columns
         self.quotas: dict[str | None, int] = {}  # where no registry has them
         self.events = 0
         self.notices = 0
         self.accepted: Events | None = None
         self.tells_all_ends = True  # also of queries for all keys, which other shards have too
         self._keep_accepted = keep_accepted
-        self._figures = figure_names(stream, kinds=self.contents.kinds)
-        self._schemas: dict[tuple[pa.DataType | None, pa.DataType | None], pa.Schema] = {}
+        self._layouts: dict[tuple[Any, ...], tuple[pa.Schema, dict[str, str]]] = {}
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -274,22 +277,30 @@ class Shard:
             contents.catalog.labels,
         )
         self.notices += len(notices)
-        attributes, figures = self.stream.attributes, self._figures
-        return write_notices(notices, names, contents.outcomes, attributes, figures, self.schema())
+        schema, figures = self._layout()
+        attributes = self.stream.attributes
+        return write_notices(notices, names, contents.outcomes, attributes, figures, schema)
 
     def schema(self) -> pa.Schema:
         """Return the schema of the notices."""
-        types = self.contents.admission.time_type, self.contents.keys.type
-        if types not in self._schemas:  # making it takes as long as one event does
-            time_type, key_type = types
-            self._schemas[types] = notice_schema(
+        return self._layout()[0]
+
+    def _layout(self) -> tuple[pa.Schema, dict[str, str]]:
+        """Return the schema of the notices, and what the columns of kinds are called in it."""
+        time_type, key_type = self.contents.admission.time_type, self.contents.keys.type
+        seen = self.contents.kinds if self.all_columns else self.queries.kinds_seen
+        known = (time_type, key_type, len(seen))  # kinds are never forgotten
+        if known not in self._layouts:  # making it takes as long as one event does
+            kinds = {name: kind for name, kind in self.contents.kinds.items() if name in seen}
+            schema = notice_schema(
                 self.stream,
                 time_type or pa.null(),
                 pa.string() if key_type in (None, pa.null()) else key_type,
                 labelled=self.labelled,
-                kinds=self.contents.kinds,
+                kinds=kinds,
             )
-        return self._schemas[types]
+            self._layouts[known] = schema, figure_names(self.stream, kinds=kinds)
+        return self._layouts[known]
 
     # -- what it knows ------------------------------------------------------------------------
 

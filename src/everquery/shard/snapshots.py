@@ -19,7 +19,9 @@ def snapshot_of(shard: Shard, position: int = 0) -> bytes:
     return pack_parts(header, [(part, part.whole()) for part in parts_of(shard)])
 
 
-def shard_of(stream: Stream, snapshot: bytes, *, labelled: bool = False) -> tuple[Shard, int]:
+def shard_of(
+    stream: Stream, snapshot: bytes, *, labelled: bool = False, all_columns: bool = True
+) -> tuple[Shard, int]:
     """Return the shard that a snapshot was taken of, and its log position.
 
     Raises
@@ -33,7 +35,8 @@ def shard_of(stream: Stream, snapshot: bytes, *, labelled: bool = False) -> tupl
             " returned. The engine is as it was"
         )
     try:
-        return _read(stream, memoryview(snapshot), labelled=labelled)
+        shard = Shard(stream, labelled=labelled, all_columns=all_columns)
+        return shard, _read(shard, memoryview(snapshot))
     except DamagedError as error:
         raise SnapshotError(
             f"these bytes are no everquery snapshot, or a damaged or forged one: {error}; restore"
@@ -45,13 +48,13 @@ def shard_of(stream: Stream, snapshot: bytes, *, labelled: bool = False) -> tupl
         ) from None
 
 
-def _read(stream: Stream, snapshot: memoryview, *, labelled: bool) -> tuple[Shard, int]:
-    shard = Shard(stream, labelled=labelled)
+def _read(shard: Shard, snapshot: memoryview) -> int:
+    """Fill a new shard; return its log position."""
     parts = parts_of(shard)
     header, saved = unpack_parts(snapshot, parts)
     if header.get("holds") != "snapshot":
         raise DamagedError("it holds something else")
-    said = misfit(of_type(header, "stream", dict), stream)
+    said = misfit(of_type(header, "stream", dict), shard.stream)
     if said:
         raise SnapshotError(
             f"the snapshot can't be restored here: {said}; restore it into an engine of its own"
@@ -60,4 +63,4 @@ def _read(stream: Stream, snapshot: memoryview, *, labelled: bool) -> tuple[Shar
     check_count("position", header.get("position"))
     load_parts(parts, saved)
     shard.queries.announce_again()
-    return shard, int(header["position"])
+    return int(header["position"])

@@ -27,6 +27,11 @@ ROW_GROUP = 100_000
 class NoticeWriter(ABC):
     """Takes tables of notices."""
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The columns that came too late for the file, in which all notices have the same."""
+        return ()
+
     def __enter__(self) -> Self:
         return self
 
@@ -78,6 +83,12 @@ class ParquetWriter(NoticeWriter):
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
         self._rows = 0
+        self._left_out: dict[str, None] = {}
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The columns that were not there when the file began."""
+        return tuple(self._left_out)
 
     def write(self, notices: pa.Table) -> None:
         """Take notices; they are written with the next row group."""
@@ -88,6 +99,11 @@ class ParquetWriter(NoticeWriter):
                 self._empty = plain.schema
                 return
             self._writer = pq.ParquetWriter(self._file, plain.schema)
+        names = self._writer.schema.names
+        if plain.column_names != names:
+            late = [name for name in plain.column_names if name not in names]
+            self._left_out |= dict.fromkeys(late)
+            plain = plain.select(names)
         self._waiting.append(plain)
         self._rows += plain.num_rows
         if self._rows >= ROW_GROUP:
@@ -285,6 +301,11 @@ class BackgroundWriter(NoticeWriter):
                     self._writer.write(notices)
                 except BaseException as error:
                     self._error = error
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Those of the writer."""
+        return self._writer.left_out
 
     def write(self, notices: pa.Table) -> None:
         """Take notices; they are written soon."""

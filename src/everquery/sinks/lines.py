@@ -80,7 +80,7 @@ def _json_text(column: pa.Array) -> tuple[pa.Array, str]:
     """Return values as text, and the mark that stands on both sides of each: a quote, or none."""
     kind = column.type
     if pa.types.is_fixed_size_binary(kind):
-        return _hex(column), '"'
+        return hex_text(column), '"'
     if pa.types.is_string(kind):
         if _needs_escapes(column):
             column = _by_distinct(column, lambda text: json.dumps(text, ensure_ascii=False)[1:-1])
@@ -136,7 +136,8 @@ def _iso(column: pa.Array) -> pa.Array:
     return pc.replace_substring(text, " ", "T", max_replacements=1)
 
 
-def _hex(column: pa.Array) -> pa.Array:
+def hex_text(column: pa.Array) -> pa.Array:
+    """Return bytes of a fixed size as text, two digits each."""
     n, width = len(column), column.type.byte_width
     data = memoryview(column.buffers()[1])[column.offset * width :][: n * width]
     offsets = np.arange(0, 2 * width * (n + 1), 2 * width, dtype=np.int32)

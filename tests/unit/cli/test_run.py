@@ -85,6 +85,19 @@ def test_notices_to_a_file(band, tmp_path, name):
     assert [(n["query_id"], n["event"], n["time"]) for n in notices][:4] == EXPECTED
 
 
+@pytest.mark.parametrize("name", ["n.parquet", "n.jsonl"])
+def test_columns_of_kinds_without_a_query_are_left_out(band, tmp_path, name):
+    path, out = write_events(tmp_path / "e.parquet"), tmp_path / name
+    for option in ([], ["--all-columns"]):
+        band("run", path, "--out", out, *option)
+        if name == "n.parquet":
+            columns = pq.read_table(out).column_names
+        else:
+            columns = list(json.loads(out.read_text().splitlines()[0]))
+        assert ("total" in columns) == bool(option)
+        assert {"query_id", "held_back", "notice_id"} <= set(columns)
+
+
 def test_text_lines_and_summary(band, tmp_path):
     result = band("run", write_events(tmp_path / "e.csv"))
     assert result.stdout.splitlines()[0] == "0  enter  band  IBM  price=45"

@@ -53,6 +53,17 @@ def test_many_small_tables(tmp_path, name):
         assert len((tmp_path / name).read_text().splitlines()) == 10
 
 
+def test_columns_that_come_too_late_for_a_parquet_file(tmp_path):
+    table = notices()
+    with open_writer(tmp_path / "n.parquet") as writer:
+        writer.write(table)
+        assert writer.left_out == ()
+        writer.write(table.append_column("total", pa.array([1, 2])))
+        assert writer.left_out == ("total",)
+    found = pq.read_table(tmp_path / "n.parquet")
+    assert (found.num_rows, found.column_names) == (4, table.column_names)
+
+
 def test_no_such_format(tmp_path):
     with pytest.raises(UnwritableFileError, match=r"\.parquet or \.jsonl"):
         open_writer(tmp_path / "n.txt")
