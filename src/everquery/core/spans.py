@@ -16,6 +16,7 @@ SpanLike = Span | str
 
 LONGEST_SPAN = 2**61  # in any unit: times are 64-bit
 LONGEST_TIMEDELTA = timedelta(microseconds=LONGEST_SPAN)
+NOTHING = timedelta(0)
 LONGEST_TEXT = 200  # letters of a span; nobody writes more, and digits take time
 
 HOW = 'write it as "90s", "2m", "1h30m", "1.5d", "PT90S" or a timedelta'
@@ -78,12 +79,13 @@ def read_span(given: Any, *, zero: bool = False) -> Span:  # noqa: ANN401 - it i
     everquery.core.spans.BadSpanError: 'x' is no unit of time (us, ms, s, m, h, d, w); write it ...
     """
     span = _read_text(given) if isinstance(given, str) else _read_object(given)
-    if not (span > timedelta(0) if isinstance(span, timedelta) else span > 0):
-        nothing = span == (timedelta(0) if isinstance(span, timedelta) else 0)
-        if not (zero and nothing):
-            raise BadSpanError("it must be positive")
-    longest = LONGEST_TIMEDELTA if isinstance(span, timedelta) else LONGEST_SPAN
-    if span >= longest:  # type: ignore[operator] - both are of one type
+    if isinstance(span, timedelta):
+        positive, nothing, too_long = span > NOTHING, span == NOTHING, span >= LONGEST_TIMEDELTA
+    else:
+        positive, nothing, too_long = span > 0, span == 0, span >= LONGEST_SPAN
+    if not (positive or (zero and nothing)):
+        raise BadSpanError("it must be positive")
+    if too_long:
         raise BadSpanError("it is longer than times are")
     return span
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -29,14 +29,8 @@ class ArrowArray(Protocol):
         """Return the capsules of schema and array."""
 
 
-BatchLike = (
-    pa.RecordBatch
-    | pa.Table
-    | ArrowStream
-    | ArrowArray
-    | Mapping[str, Any]
-    | Iterable[Mapping[str, Any]]
-)
+Events = Mapping[str, Any] | Iterable[Mapping[str, Any]]
+BatchLike: TypeAlias = pa.RecordBatch | pa.Table | ArrowStream | ArrowArray | Events
 """What `Engine.process` takes."""
 
 TAKEN = (

@@ -267,7 +267,7 @@ def test_bad_arguments_of_register_table(engine, arguments):
         (batch(ts=["1", "2"]), "'ts' has type string"),
         (batch(ts=[1.0, 2.0]), "'ts' has type double, and had int64 before"),
         (batch(n=["1", "2"]), "'n' has type string; it must be integers"),
-        ([1, 2], "not list"),
+        ([1, 2], "row 0 is 1, and no dict"),
     ],
 )
 @pytest.mark.usefixtures("unchanged")
