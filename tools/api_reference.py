@@ -33,7 +33,7 @@ WIDTH = 100  # of a line of a signature
 GROUPS = {
     "Streams": ("everquery.stream",),
     "Queries": ("everquery.queries", "everquery.kinds"),
-    "Engine": ("everquery.engine", "everquery.kinds.answer"),
+    "Engine": ("everquery.engine", "everquery.kinds.answer", "everquery.sinks"),
     "Registry": ("everquery.registry",),
     "Spark": (),
     "Errors": (),

@@ -52,7 +52,7 @@ def test_all_columns_on_request():
 
 def test_a_registry_s_queries_bring_their_columns(tmp_path):
     url = f"sqlite:///{tmp_path}/q.db"
-    eq.Engine(STREAM, registry=url).register(eq.Threshold("t", {}, total=1))
+    eq.Engine(STREAM, registry=url, create=True).register(eq.Threshold("t", {}, total=1))
     with eq.open(url) as engine:
         assert "total" in engine.process(EVENT).column_names
     with eq.open(url, all_columns=True) as engine:
