@@ -36,10 +36,12 @@ class Stream:
     time : str, optional
         The column with the event's time. Without one, arrival order counts.
     attributes : sequence of str
-        The numeric columns that queries restrict. Every event needs all of them. There may be none:
+        The numeric columns that queries restrict. An event may lack some of them: it is then not
+        seen by queries that restrict one that it lacks, and by all others. There may be none:
         queries then count events or add up weights, and tell of keys.
     weight : str, optional
-        A column of positive integers.
+        A column of positive integers, which thresholds add up. Where it is missing or not positive,
+        they do not see the event.
     grace : span of time, optional
         Events are held back until the newest time seen is this far ahead, so that disorder within
         it costs nothing.
@@ -122,12 +124,15 @@ class Stream:
 
     @property
     def places(self) -> Sequence[str]:
-        """What the values of an event are called inside: by attribute.
+        """What boxes may restrict: the attributes, and a value without name behind them.
 
-        Where there are no attributes, each event has one value without name, which is always 0: a
-        box without ranges is found by a value, too.
+        That value is always 0, and an event never lacks it: empty boxes are found by it.
         """
-        return self.attributes or ("",)
+        return (*self.attributes, "")
+
+    def needed_columns(self) -> tuple[str, ...]:
+        """Return the columns that every batch must have; what others lack is unknown."""
+        return tuple(name for name in (self.key, self.time) if name is not None)
 
     def altered(self, *, attributes: Sequence[str] = (), **spans: SpanLike | None) -> Stream:
         """Return the stream with further attributes, behind those it has, and other spans.
@@ -168,6 +173,6 @@ class Stream:
         )
 
     def columns(self) -> tuple[str, ...]:
-        """Return the columns that a batch needs."""
+        """Return the columns of a batch."""
         named = (self.key, self.time, *self.attributes, self.weight)
         return tuple(dict.fromkeys(name for name in named if name is not None))

@@ -25,6 +25,7 @@ from everquery.sharding.packing import CLOCK, Packer
 from everquery.sharding.places import OFFSET, SOURCE
 from everquery.sharding.routing import Shards, route
 from everquery.state.events import decode
+from everquery.state.partial import Partial
 
 
 class ShardedRunner:
@@ -39,6 +40,7 @@ class ShardedRunner:
         self.position = 0
         self.waiting: list[LogRow] = []
         self.letters: list[pa.Table] = []
+        self.partial = Partial()
         self.time_type = pa.null()
         self.batches = 0
         self.workers: list[dict] = [{}, {}]
@@ -130,6 +132,7 @@ class ShardedRunner:
             self.found.append(output.found)
             told.append(output.notices)
             self.letters.append(output.letters)
+            self.partial += output.partial
         return pa.concat_tables(told, promote_options="permissive")
 
     def dead_letters(self) -> pa.Table:
@@ -140,6 +143,8 @@ class ShardedRunner:
         return {
             "queries": self.registrar.stats()["queries"],
             "dead_letters_by_reason": {reason: reasons.count(reason) for reason in set(reasons)},
+            "partial": self.partial.events,
+            "partial_by_column": self.partial.by_column,
         }
 
     def queries(self) -> pa.Table:

@@ -298,7 +298,7 @@ def frame(spark, tmp_path, ddl):
 @pytest.mark.parametrize(
     ("ddl", "message"),
     [
-        ("symbol string, ts timestamp, n int", "needs column 'price', and the DataFrame has sym"),
+        ("symbol string, price double, n int", "needs column 'ts', and the DataFrame has symbol"),
         ("Symbol string, ts timestamp, price double, n int", "needs column 'symbol'"),
         ("symbol double, ts timestamp, price double, n int", "'symbol' has type double"),
         ("symbol string, ts string, price double, n int", "'ts' has type string; it must be times"),

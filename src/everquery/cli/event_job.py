@@ -260,6 +260,8 @@ class EventJob:
             "stream": self.engine.stream.name,
             "position": self.engine.position,
             "events": tally.events,
+            "partial": stats["partial"],
+            "partial_by_column": stats["partial_by_column"],
             "notices": sum(tally.notices.values()),
             "notices_by_event": dict(sorted(tally.notices.items())),
             "refused": refused.total(),
@@ -287,6 +289,8 @@ class EventJob:
             f"{counted(summary['events'], 'event')}, {notices} in {self.tally.seconds:.1f} s"
             f" ({speed})"
         )
+        if summary["partial"]:
+            yield partial_line(summary["partial"], summary["partial_by_column"])
         if summary["refused"]:
             yield f"{counted(summary['refused'], 'event')} refused:"
             yield from refusal_lines(summary["refused_by_reason"], summary["refused_examples"])
@@ -301,6 +305,15 @@ class EventJob:
             yield f"{counted(summary['ahead'], 'event')} far ahead of all others, not evaluated"
         if summary["ended"]:
             yield _said_of_ended(summary["ended"], read_only=summary["read_only"])
+
+
+def partial_line(events: int, by_column: Mapping[str, int]) -> str:
+    """Return what to say of events that lack values."""
+    columns = ", ".join(f"{name} {count:,}" for name, count in sorted(by_column.items()))
+    return (
+        f"{counted(events, 'event')} with unknown values ({columns}): not seen by queries that"
+        " need them"
+    )
 
 
 def _said_of_ended(count: int, *, read_only: bool) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from everquery.cli.event_job import STDIN, Tally, check_spans
+from everquery.cli.event_job import STDIN, Tally, check_spans, partial_line
 from everquery.cli.numbers import rate
 from everquery.cli.options import existing_engine, existing_registry, has_integer_keys
 from everquery.cli.output import counted
@@ -26,6 +26,7 @@ from everquery.sinks.batches import BatchFiles
 from everquery.sources.folder_journal import first_file
 from everquery.sources.formats import format_of
 from everquery.sources.sections import types_of
+from everquery.state.partial import Partial
 from everquery.stream import Stream
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class SparkTally:
 
     counts: Tally = field(default_factory=Tally)
     refused: int = 0
+    partial: Partial = field(default_factory=Partial)
     quarantined: int = 0
     batches: int = 0
     last: int | None = None
@@ -216,6 +218,7 @@ class SparkRun:
         tally = self.tally
         tally.counts.events += batch.events + batch.refused
         tally.refused += batch.refused
+        tally.partial += Partial(batch.partial, batch.lacking)
         tally.quarantined += batch.quarantined
         tally.batches += 1
         tally.last = batch.number
@@ -238,6 +241,8 @@ class SparkRun:
             "stream": self.stream.name,
             "position": tally.position,
             "events": counts.events,
+            "partial": tally.partial.events,
+            "partial_by_column": dict(tally.partial.by_column),
             "notices": sum(counts.notices.values()),
             "notices_by_event": dict(sorted(counts.notices.items())),
             "refused": tally.refused,
@@ -261,6 +266,8 @@ class SparkRun:
             f" {counted(summary['batches'], 'batch', 'batches')}, {summary['seconds']:.1f} s"
             f" ({speed})"
         )
+        if summary["partial"]:
+            yield partial_line(summary["partial"], summary["partial_by_column"])
         if summary["refused"]:
             yield f"{counted(summary['refused'], 'event')} refused"
         if summary["quarantined"]:

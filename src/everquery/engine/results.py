@@ -50,7 +50,7 @@ class Explanation:
     path : str
         The structure that finds the query.
     attributes : tuple of str
-        The attributes by which that structure finds it.
+        The attributes by which that structure finds it; none, if it restricts none.
     candidate_share : float
         The share of the events of its lane (those of its key, or all) for which the query has to
         be looked at.

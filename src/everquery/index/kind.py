@@ -10,13 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bools, Floats, Int32s
+from everquery.core.arrays import Array, Bools, Int32s
 from everquery.core.parts import Part
 from everquery.index.clock import Clock, Due
 from everquery.index.flags import Flags
 from everquery.index.layers import Layers
 from everquery.index.predecessors import Predecessors
-from everquery.index.rows import Findings, Matches, NoticeColumn, Outcome, Rows, Step
+from everquery.index.rows import (
+    Findings,
+    Matches,
+    NoticeColumn,
+    Outcome,
+    Rows,
+    Step,
+    Whereabouts,
+)
 from everquery.stream import Stream
 
 
@@ -147,13 +155,16 @@ class KindIndex(ABC):
         """
         return None
 
-    def announce(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
-        """Return what the keys in sight mean for new and resumed queries."""
-        return None
+    def announce(self, where: Whereabouts, flags: Flags) -> Sequence[Findings]:
+        """Return what the keys in sight mean for new and resumed queries.
 
-    def expire(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
-        """Return what it means that these keys, last seen there, are gone."""
-        return None
+        Findings are by place among the keys, and have the attributes that their queries restrict.
+        """
+        return ()
+
+    def expire(self, where: Whereabouts, flags: Flags) -> Sequence[Findings]:
+        """Return what it means that these keys, last seen there, are gone; as `announce` does."""
+        return ()
 
     def revive(self, rows: Rows) -> None:  # noqa: B027 - most kinds announce nothing
         """Take note of queries that are to be announced again; they are in the layers already."""

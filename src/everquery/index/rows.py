@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,8 @@ class Shape:
     Attributes
     ----------
     attributes : tuple of int
-        The stream's attributes that the boxes restrict, by position.
+        The stream's attributes that the boxes restrict, by position. Empty boxes restrict one that
+        stands behind the stream's last: see `Grouped`.
     keyed : bool
         Whether each row sees the events of one key only.
     counting : bool
@@ -112,13 +113,48 @@ class Grouped:
         Where each key's events begin.
     position : int64, shape (n,)
         The event's place in the batch's order, which sorts the notices.
-    values : float64, shape (all attributes of the stream, n)
+    values : float64, shape (all attributes of the stream and one more, n)
+        NaN where a value is unknown. The last row is 0, and all events have it: empty boxes are
+        found by it.
     """
 
     key: Int32s
     start: Int64s
     position: Int64s
     values: Floats
+
+
+class Earlier(NamedTuple):
+    """Earlier events of keys whose last event lacks values; see `everquery.state.sights`.
+
+    Attributes
+    ----------
+    first : int32
+        The newest entry of each key, or -1; shorter than there are keys where others have none.
+    older : int32
+        The next older entry of the same key, or -1.
+    values : float64, shape (attributes, entries)
+    """
+
+    first: Int32s
+    older: Int32s
+    values: Floats
+
+    @classmethod
+    def none(cls) -> Earlier:
+        """Return that there are none."""
+        return cls(np.empty(0, np.int32), np.empty(0, np.int32), np.empty((0, 0)))
+
+
+class Whereabouts(Protocol):
+    """Where keys are, as queries over different attributes have seen them last."""
+
+    @property
+    def keys(self) -> Int32s:
+        """The keys, ascending."""
+
+    def values(self, attributes: Sequence[int]) -> Floats:
+        """Return the values of some attributes, NaN where a key was not seen with all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +186,14 @@ class Findings:
         See `everquery.index.sort_keys`.
     figures : mapping from the name of a `NoticeColumn` to int64 or float64, shape (n,)
         What the notices tell besides: all columns of the kind, or none where it has none.
+    attributes : tuple of int
+        Those that the queries restrict. What is told of a key, and not of an event, is told of its
+        last event that knows them.
     """
 
     packed: Int64s
     figures: Mapping[str, Array] = field(default_factory=dict)
+    attributes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +258,15 @@ class Step:
     all_live : bool
         Whether no query is dropped or paused, so that flags need not be looked at.
     weight : int64, by row: half of the position, rounded down
-        0 where it is unknown.
+        0 or less where it is unknown.
     time : int64 or float64, by row
     time_type : Arrow type, or None for a stream without time
     said : Said, optional
     passage : Passage, or None where no kind with queries watches time
+    earlier : Earlier
+        What keys in sight did before their last event, where that lacks values.
+    partial : bool
+        Whether a value of some event is unknown.
     """
 
     grouped: Grouped
@@ -236,3 +280,5 @@ class Step:
     time_type: pa.DataType | None = None
     said: Said | None = None
     passage: Passage | None = None
+    earlier: Earlier = field(default_factory=Earlier.none)
+    partial: bool = False

@@ -42,6 +42,12 @@ def slots_of(findings: Int64s) -> Int64s:
     return slots
 
 
+def positions_of(findings: Int64s) -> Int64s:
+    """Return the positions of findings."""
+    positions: Int64s = findings >> PLACE_SHIFT
+    return positions
+
+
 def codes_of(findings: Int64s) -> Int64s:
     """Return the outcomes of findings, by their place in the kind's list."""
     codes: Int64s = findings & CODE_MASK
@@ -64,6 +70,12 @@ def at_events(findings: Int64s) -> Int64s:
 def as_notices(findings: Int64s) -> Int64s:
     """Return the packed notices of findings."""
     notices: Int64s = findings >> PLACE_SHIFT << NOTICE_SHIFT | slots_of(findings)
+    return notices
+
+
+def pack_notices(position: Int64s, slot: Int64s) -> Int64s:
+    """Return the packed notices of slots at positions."""
+    notices: Int64s = position << NOTICE_SHIFT | slot
     return notices
 
 

@@ -15,25 +15,25 @@ from everquery.queries.interval import Interval
 from everquery.queries.spec import Query
 from everquery.stream import Stream
 
-Values = tuple[float, ...]
+Values = tuple[float | None, ...]
+"""Those of the attributes; None where one is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An accepted event.
+    """An accepted event, as one query sees it: it knows all attributes that the query needs.
 
     Attributes
     ----------
     key : str, int or None
-    values : tuple of float
-        Those of the attributes.
-    before : tuple of float, or None
-        The key's last values, if it was in sight.
+    values : tuple of float or None
+    before : tuple of float or None, or None
+        The values of the key's last event that the query saw, if it was in sight.
     weight : int
-        0 where it is unknown.
+        0 or less where it is unknown.
     time : number, or None for a stream without time
     last_of_key, last_of_all : bool
-        Whether it is the last event of its step: of its key's, and of all.
+        Whether it is the last event of its step that the query sees: of its key's, and of all.
     overdue : bool
         Whether a deadline of the query that is asked has come since the key's event before.
     """
@@ -97,7 +97,7 @@ class Twin:
         """Forget that time has come further than this."""
 
     def take_in(self, seen: Seen) -> None:
-        """Take note of an event, before any query is asked about it."""
+        """Take note of any event, also one that lacks values, before queries are asked about it."""
 
     def answer(self, query: Any, seen: Seen) -> Iterator[Happened]:  # noqa: ANN401 - the kind's own spec
         """Yield what an event means for a query that lives and is not paused."""
@@ -112,7 +112,8 @@ class Twin:
         query: Any,  # noqa: ANN401 - the kind's own spec
         old: Any,  # noqa: ANN401 - as above
         key: object,
-        values: Values,
+        values: Values | None,
+        before: Values | None,
         *,
         undecided: bool,
     ) -> str | None:
@@ -121,10 +122,13 @@ class Twin:
         Parameters
         ----------
         old : the query that it replaces
+        values, before : tuple of float or None, or None
+            Those of the key's last event that the new query would have seen, and that the old one
+            saw, if there was one.
         undecided : bool
             The last thing that happened between that and the key was still waiting to count.
         """
-        return self.announce(query, key, values)
+        return None if values is None else self.announce(query, key, values)
 
     def expire(self, query: Any, key: object, values: Values) -> str | None:  # noqa: ANN401 - as above
         """Return the event that a query tells of a key that is gone, last seen there, or None."""
@@ -154,11 +158,23 @@ class Twin:
         if query.key is not None and query.key != key:
             return False
         point = dict(zip(self.stream.attributes, values, strict=True))
-        return all(is_within(interval, point[name]) for name, interval in query.box.items())
+        return all(is_within(query.box[name], point[name]) for name in needed(query))
+
+    def sees(self, query: Query, values: Values) -> bool:
+        """Tell whether all that a query needs is known."""
+        point = dict(zip(self.stream.attributes, values, strict=True))
+        return all(point[name] is not None for name in needed(query))
 
 
-def is_within(interval: Interval, value: float) -> bool:
+def needed(query: Query) -> list[str]:
+    """Return the attributes that a query restricts or is about; it sees no event without them."""
+    return list(query.box)
+
+
+def is_within(interval: Interval, value: float | None) -> bool:
     """Tell whether a value is in an interval, by its ends as they were written."""
+    if value is None:
+        return False
     above = interval.lo is None or (
         value >= interval.lo if interval.closed in ("left", "both") else value > interval.lo
     )

@@ -40,7 +40,8 @@ class QueryBlock:
     ids : Arrow array of strings, none null
     keys : Arrow array of strings or int64, none null; None for queries without key
     attributes : tuple of int
-        Positions in the stream's attributes, ascending; never empty.
+        Positions in the stream's attributes, ascending. Of empty boxes it is one position, behind
+        the last, with a range without limits.
     low, high : float64, shape (attributes, n)
         Half-open; a `high` of NaN has no upper limit.
     options : dict of bool, shape (n,)
@@ -165,8 +166,8 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
         if names:
             order = sorted(names, key=position.__getitem__)
             ends = np.array([[query.box[name].half_open() for query in members] for name in order])
-        else:  # an empty box still needs an attribute to be found by
-            order = list(stream.places[:1])
+        else:  # an empty box is found by the value without name
+            order = [stream.places[-1]]
             ends = np.array([[(-math.inf, math.nan)] * len(members)])
         blocks.append(
             QueryBlock(

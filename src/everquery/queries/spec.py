@@ -70,7 +70,8 @@ class Query:
     id : str
         The owner's name for the query, unique among live queries.
     box : mapping from attribute to range
-        Pairs are half-open ``[lo, hi)``; `Interval` says it otherwise. An empty box holds all.
+        Pairs are half-open ``[lo, hi)``; `Interval` says it otherwise. An event that lacks one of
+        the attributes is not inside, also where the range has no limits. An empty box holds all.
     key : str or int, optional
         Only this key's events are seen.
     owner : str, optional

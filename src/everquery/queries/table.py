@@ -370,8 +370,7 @@ def _blocks(
 ) -> Iterator[QueryBlock]:
     """Yield the good rows, split by the attributes they restrict and by whether they have a key."""
     ids, keys = columns["id"], columns.get("key")
-    free = ~bounded.any(axis=0)
-    bounded[0, free] = True  # a box without limits still needs an attribute to be found by
+    bounded[-1, ~bounded.any(axis=0)] = True  # an empty box is found by the value without name
     pattern = np.zeros(len(ids), np.int64)
     for a in range(len(bounded)):
         pattern = 2 * pattern + bounded[a]

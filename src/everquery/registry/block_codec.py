@@ -26,6 +26,7 @@ from everquery.registry.block_checks import check_blocks
 from everquery.stream import Stream
 
 CODEC = "lz4"
+EMPTY_BOXES = "empty boxes"  # in the metadata of blocks that say which boxes are empty
 MOST_TIMES = 256  # LZ4 makes nothing smaller than a 255th
 _UNREADABLE = (
     *(pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError),
@@ -111,7 +112,12 @@ def _table(block: QueryBlock, stream: Stream) -> pa.Table:
         columns[f"span.{name}.amount"] = spans.amount
         columns[f"span.{name}.unit"] = spans.unit
     names = [stream.places[a] for a in block.attributes]
-    meta = {"kind": block.kind, "attributes": json.dumps(names), "first row": str(first)}
+    meta = {
+        "kind": block.kind,
+        "attributes": json.dumps(names),
+        "first row": str(first),
+        EMPTY_BOXES: "1",
+    }
     return pa.table(columns).replace_schema_metadata(meta)
 
 
@@ -136,6 +142,12 @@ def _block_of_bytes(data: pa.Buffer, stream: Stream) -> QueryBlock:
         columns = _columns(reader)
     size = len(columns["id"])
     first = int(meta[b"first row"])
+    low = np.stack([np.asarray(columns[f"{a}.low"]) for a in stored])
+    high = np.stack([np.asarray(columns[f"{a}.high"]) for a in stored])
+    unlimited = np.all((low == -np.inf) & np.isnan(high)) and KNOWN[kind].spec.boxed
+    if unlimited and attributes == (0,) and EMPTY_BOXES.encode() not in meta:
+        # Empty boxes were once written as ranges without limits of the first attribute.
+        attributes = (len(stream.attributes),)
     row = np.asarray(columns["row"]) if "row" in columns else np.arange(first, first + size)
     return QueryBlock(
         kind=kind,
@@ -143,8 +155,8 @@ def _block_of_bytes(data: pa.Buffer, stream: Stream) -> QueryBlock:
         ids=columns["id"],
         keys=columns.get("key"),
         attributes=attributes,
-        low=np.stack([np.asarray(columns[f"{a}.low"]) for a in stored]),
-        high=np.stack([np.asarray(columns[f"{a}.high"]) for a in stored]),
+        low=low,
+        high=high,
         options=_prefixed(columns, "option."),
         **{name: columns.get(name) for name in TEXTS},
         spans=_spans_of(columns),

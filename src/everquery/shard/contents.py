@@ -56,14 +56,14 @@ class Contents:
     def of(cls, stream: Stream, kinds: Mapping[str, Kind]) -> Contents:
         """Return nothing yet of a stream, for queries of some kinds."""
         outcomes = OutcomeTable(kinds)
-        keys = KeyTable(len(stream.places), keyed=stream.key is not None)
+        keys = KeyTable(len(stream.attributes), keyed=stream.key is not None)
         return cls(
             stream,
             Catalog(),
             keys,
             Admission(stream, keys),
             DeadLetters(stream),
-            Hygiene(len(stream.places), len(outcomes.columns)),
+            Hygiene(len(stream.attributes), len(outcomes.columns)),
             outcomes,
             dict(kinds),
             {name: kind.index() for name, kind in kinds.items()},

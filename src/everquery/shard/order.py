@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,10 +17,11 @@ from everquery.index.sort_keys import (
     SLOT_MASK,
     SLOT_SHIFT,
     as_notices,
+    pack_notices,
     unpack_notices,
 )
 from everquery.shard.record import Notices
-from everquery.state.accepted import Events
+from everquery.state.accepted import Events, join_events
 
 Found = Sequence[tuple[int, Matches | Findings]]
 """What indexes found, each with the code of its kind's first outcome."""
@@ -126,6 +128,26 @@ def in_order(events: Events, rows: int, position: Int64s, found: Found) -> Notic
     slot, where = np.empty(packed.size, np.int64), np.empty(packed.size, np.int64)
     unpack_notices(packed, slot, where)
     return Notices(slot, codes, where >> 1, events, where, _figures_in_order(packed, found))
+
+
+def about(told: Notices, others: Sequence[tuple[Int64s, Events]]) -> Notices:
+    """Return notices, some of which are about other events than their own.
+
+    Parameters
+    ----------
+    others : pairs of findings, which are among the notices, and the event that each is about
+    """
+    if not others:
+        return told
+    packed = pack_notices(told.position, told.slot)
+    row = told.row.copy()
+    events = [told.events]
+    first = len(told.events)
+    for findings, seen in others:
+        row[np.searchsorted(packed, as_notices(findings))] = first + np.arange(len(seen))
+        events.append(seen)
+        first += len(seen)
+    return replace(told, row=row, events=join_events(events))
 
 
 def _figures_in_order(packed: Int64s, found: Found) -> dict[str, Array]:

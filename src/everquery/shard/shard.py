@@ -28,6 +28,7 @@ from everquery.shard.writing import Names, figure_names, notice_schema, write_no
 from everquery.state.accepted import Accepted, Events
 from everquery.state.dead_letters import DeadLetters
 from everquery.state.events import Arrivals
+from everquery.state.partial import Partial
 from everquery.stream import Stream
 
 
@@ -150,7 +151,8 @@ class Shard:
         Raises
         ------
         InvalidBatchError
-            If a column is missing or of a wrong type; nothing has changed then.
+            If the column of keys or times is missing, or one is of a wrong type; nothing has
+            changed then.
         """
         return self.process_parts([self._intake.decoded(batch, now)])
 
@@ -325,6 +327,11 @@ class Shard:
         return self.contents.admission.arrived
 
     @property
+    def partial(self) -> Partial:
+        """How many accepted events lack a value."""
+        return self.contents.admission.partial
+
+    @property
     def held_arrivals(self) -> Int64s:
         """The numbers of the events that are held back, in order of arrival."""
         held = self.contents.admission.held
@@ -334,6 +341,11 @@ class Shard:
     def known_keys(self) -> int:
         """How many keys are known."""
         return len(self.contents.keys)
+
+    @property
+    def earlier_events(self) -> tuple[Int32s, Int64s]:
+        """Key number and `seq` of events that notices may name besides each key's last one."""
+        return self.contents.keys.sights.named()
 
     @property
     def key_names(self) -> pa.Array:
@@ -364,6 +376,8 @@ class Shard:
                 "hygiene": hygiene.nbytes(),
             },
             "events": self.events,
+            "partial": self.partial.events,
+            "partial_by_column": dict(self.partial.by_column),
             "held": 0 if held is None else len(held),
             "ahead": len(contents.admission.guard),
             "notices": self.notices,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from everquery.core.arrays import Array, Int32s
 from everquery.index.clock import Due
 from everquery.index.rows import Findings, Matches, Step
-from everquery.index.sort_keys import at_events
+from everquery.index.sort_keys import at_events, positions_of
 from everquery.shard.contents import Contents
 from everquery.shard.deadlines import (
     Reached,
@@ -19,10 +20,11 @@ from everquery.shard.deadlines import (
     clock_of,
     passage_of,
 )
-from everquery.shard.order import in_order
+from everquery.shard.order import about, in_order
 from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices
 from everquery.state.accepted import Accepted, Events
+from everquery.state.sights import Whereabouts
 from everquery.state.timeline import BEFORE_EVENTS
 
 
@@ -55,7 +57,7 @@ class Stepper:
             self._note(None, BEFORE_EVENTS)
         keys = self._contents.keys
         seen = np.flatnonzero(keys.seen[: len(keys)]).astype(np.int32)
-        told = self._ask("announce", self._contents.admission.last_events(seen))
+        told = self._ask("announce", self._contents.admission.last_events(seen), None)
         self._queries.announced()
         return told
 
@@ -63,9 +65,9 @@ class Stepper:
         """Forget keys, and return what it means that they are gone since then."""
         if not keys.size:
             return []
-        last = self._contents.admission.last_events(keys)
-        told = self._ask("expire", replace(last, time=when))
+        told = self._ask("expire", self._contents.admission.last_events(keys), when)
         self._contents.keys.seen[keys] = 0
+        self._contents.keys.sights.forget(keys)
         return told
 
     def pass_time(self, accepted: Accepted) -> None:
@@ -88,17 +90,30 @@ class Stepper:
                 first = contents.outcomes.first[kind]
                 self.reached.append(about_last_events(due, first, contents, place))
 
-    def _ask(self, question: Literal["announce", "expire"], events: Events) -> list[Notices]:
-        """Return what each kind answers about keys, given by their last events."""
-        flags, outcomes = self._contents.catalog.flags, self._contents.outcomes
+    def _ask(
+        self, question: Literal["announce", "expire"], last: Events, when: Array | None
+    ) -> list[Notices]:
+        """Return what each kind answers about keys, given by their last events.
+
+        The notices are of the time of what their queries saw last, unless `when` says another.
+        """
+        contents = self._contents
+        where = Whereabouts(last, contents.keys.sights)
         found: list[tuple[int, Matches | Findings]] = []
-        for kind, index in self._contents.indexes.items():
-            part = getattr(index, question)(events.key, events.values, flags)
-            if part is not None and part.packed.size:
-                found.append((outcomes.first[kind], Findings(at_events(part.packed))))
+        seen_last = []
+        for kind, index in contents.indexes.items():
+            for part in getattr(index, question)(where, contents.catalog.flags):
+                if part.packed.size:
+                    packed = at_events(part.packed)
+                    found.append((contents.outcomes.first[kind], replace(part, packed=packed)))
+                    events = where.events(part.attributes)
+                    if events is not last:
+                        events = events if when is None else replace(events, time=when)
+                        seen_last.append((packed, events.take(positions_of(packed) >> 1)))
         if not found:
             return []
-        return [in_order(events, len(events), np.empty(0, np.int64), found)]
+        events = last if when is None else replace(last, time=when)
+        return [about(in_order(events, len(last), np.empty(0, np.int64), found), seen_last)]
 
     def answer(self, accepted: Accepted) -> list[Notices]:
         """Return what the accepted events mean."""
@@ -116,6 +131,8 @@ class Stepper:
             contents.admission.time_type,
             contents,
             passage,
+            contents.keys.sights.earlier,
+            accepted.partial,
         )
         found: list[tuple[int, Matches | Findings]] = []
         for kind, index in contents.indexes.items():
@@ -133,4 +150,23 @@ class Stepper:
             # An expiry is about the previous event of its key, which stands behind all others.
             previous = rows + np.searchsorted(accepted.expired_row, told.row)
             told = replace(told, row=np.where(told.position & 1 == 0, previous, told.row))
+            if accepted.partial or len(contents.keys.sights):
+                told = about(told, list(self._before_expiry(accepted, rows, found)))
         return [told]
+
+    def _before_expiry(
+        self, accepted: Accepted, rows: int, found: Found
+    ) -> Iterator[tuple[Int64s, Events]]:
+        """Yield expiries, and what queries saw last where that was not their key's last event."""
+        for _, part in found:
+            if isinstance(part, Matches) or not part.attributes:
+                continue
+            packed = part.packed[positions_of(part.packed) & 1 == 0]
+            if packed.size:
+                row = positions_of(packed) >> 1
+                place = rows + np.searchsorted(accepted.expired_row, row)
+                last = accepted.events.take(place)
+                sights = self._contents.keys.sights
+                events = sights.before_expiry(accepted, last, row, part.attributes)
+                if events is not last:
+                    yield packed, events

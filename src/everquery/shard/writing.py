@@ -121,10 +121,8 @@ def write_notices(
     )
     key = events.key[row]
     mask = np.ones(key.size, np.bool_) if names.keys.null_count else None
-    ended = None
-    if notices.salt is not None:  # they went through the rules, so queries may have ended
-        ended = events.seq[row] < 0
-        mask = key < 0 if mask is None else mask
+    if notices.salt is not None and mask is None:
+        mask = key < 0  # they went through the rules, so queries may have ended
     columns = outcomes.words(notices.code)
     columns["query_id"] = pa.DictionaryArray.from_arrays(
         pa.array(slot.astype(np.int32)), names.queries, safe=False
@@ -134,8 +132,9 @@ def write_notices(
     )
     columns["time"] = as_time(events.time[row], schema.field("time").type)
     columns["seq"] = pa.array(events.seq[row])
-    for name, values in zip(attributes, events.values, strict=False):  # maybe one without name
-        columns[name] = pa.array(values[row], mask=ended)
+    unknown = bool(np.isnan(events.values).any())  # also where a query has ended
+    for name, values in zip(attributes, events.values, strict=True):
+        columns[name] = pa.array(values[row], from_pandas=unknown)  # NaN becomes null
     columns["held_back"] = _nothing(columns["seq"], pa.int64())
     if notices.held is not None:
         columns["held_back"] = pa.array(notices.held, mask=notices.held == 0)

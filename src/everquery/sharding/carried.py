@@ -1,9 +1,10 @@
 """Columns of events that are carried into their notices, whatever they hold.
 
 A notice names its event by key and seq. The event is one of this batch; or one that the grace held
-back from an earlier one; or the last one of its key, which an announcement or an expiry names. So
-the carried columns of held events and of each key's last one are kept, and nothing else. A notice
-that a rule tells later (dwell, throttle) finds its event only if it is still one of these.
+back from an earlier one; or the last one of its key that the query saw, which an announcement or an
+expiry names. So the carried columns of held events, of each key's last one and of earlier ones that
+know more (`everquery.state.sights`) are kept, and nothing else. A notice that a rule tells later
+(dwell, throttle) finds its event only if it is still one of these.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.core.arrays import Int64s
+from everquery.core.arrays import Int32s, Int64s
 from everquery.core.arrow_bytes import checked_table, table_bytes
 from everquery.core.invariants import refuse
 from everquery.core.parts import Part, Saved
@@ -51,7 +52,14 @@ class Carried(Part):
         place = order[np.searchsorted(arrived[order], numbers)]
         return self._held.select(self.schema.names).take(pa.array(place))
 
-    def step(self, notices: pa.Table, accepted: Events, held: Int64s, keys: pa.Array) -> pa.Table:
+    def step(
+        self,
+        notices: pa.Table,
+        accepted: Events,
+        held: Int64s,
+        keys: pa.Array,
+        earlier: tuple[Int32s, Int64s],
+    ) -> pa.Table:
         """Return the carried columns of notices, and keep what later ones may need.
 
         Parameters
@@ -60,6 +68,7 @@ class Carried(Part):
             The numbers of the arrivals that are held back.
         keys : Arrow array
             All keys, by their numbers.
+        earlier : key number and seq of events that are kept besides each key's last one
         """
         names = keys.take(pa.array(accepted.key))
         now = self.of_arrivals(accepted.arrived)
@@ -68,7 +77,7 @@ class Carried(Part):
         known = known.combine_chunks()
         found = _find(notices, known)
         carried = known.select(self.schema.names).take(found)
-        self._last = known.take(_last_of_each_key(known))
+        self._last = known.take(_last_of_each_key(known, keys, earlier))
         arrived = np.asarray(self._held[_ARRIVED])
         order = np.argsort(arrived, kind="stable")
         self._held = self._held.take(pa.array(order[np.searchsorted(arrived[order], held)]))
@@ -127,9 +136,16 @@ def _codes(key: Int64s, seq: Int64s) -> Int64s:
     return codes
 
 
-def _last_of_each_key(known: pa.Table) -> pa.Array:
+def _last_of_each_key(known: pa.Table, keys: pa.Array, earlier: tuple[Int32s, Int64s]) -> pa.Array:
+    """Return the rows of each key's last event, and of the earlier ones that are kept, in order."""
     codes = known[_KEY].combine_chunks().dictionary_encode()
     numbers = np.asarray(codes.indices.fill_null(len(codes.dictionary)))
     last = np.full(len(codes.dictionary) + 1, -1, np.int64)
     last[numbers] = np.arange(numbers.size)  # rows are in order, so the last one stays
-    return pa.array(last[last >= 0])
+    last = last[last >= 0]
+    key, seq = earlier
+    if key.size:
+        wanted = pa.table({"key": keys.take(pa.array(key)), "seq": pa.array(seq)})
+        rows = _find(wanted, known)
+        last = np.union1d(last, np.asarray(rows.drop_null()))
+    return pa.array(last)

@@ -27,6 +27,7 @@ from everquery.sharding.packing import unpack
 from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import HeldOut, Quarantine
 from everquery.sharding.routing import across_keys, leaves, queries_of, without, wrong_keys
+from everquery.state.partial import Partial
 
 # The queries that live shards were without when they were last committed. Arrays that are kept have
 # proof that they are as of then.
@@ -61,6 +62,8 @@ class Output:
         The version of the query set with which the events were seen.
     events, queries : int
         How many the shard accepted in this batch, and how many it has.
+    partial : Partial
+        How many of those events lack a value.
     found : str
         Where the live arrays came from, as in `DurableShard`.
     seconds : dict
@@ -75,6 +78,7 @@ class Output:
     quarantined: dict[tuple[str, str], str]
     position: int
     events: int
+    partial: Partial
     queries: int
     found: str
     seconds: dict[str, float]
@@ -133,7 +137,7 @@ class _Batch:
     def work(self) -> None:
         """Do the work, and write nothing."""
         here = self._here
-        self._before = here.shard.events
+        self._before = here.shard.events, here.shard.partial
         self._notices, self._carried, self._log = self._work(here)
         self._merge(here)
         self._lap("merge")
@@ -153,9 +157,11 @@ class _Batch:
         """Write what the work changed."""
         here = self._here
         letters = here.shard.dead_letters.drain()
-        events = here.shard.events - self._before
+        events = here.shard.events - self._before[0]
+        partial = here.shard.partial.since(self._before[1])
         if self.job.is_wide(self.number):  # the shards of the keys tell of those
             letters, events, self._letters_carried = letters.slice(0, 0), 0, None
+            partial = Partial()
         held_out = self._hold_out(quarantined)
         here.commit(self._log)
         self._lap("commit")
@@ -166,6 +172,7 @@ class _Batch:
             {**self._misfits, **quarantined},
             here.position,
             events,
+            partial,
             here.shard.queries.living,
             here.found,
             self.seconds,
@@ -240,7 +247,8 @@ class _Batch:
             letters = here.shard.dead_letters.table()
             self._letters_carried = here.carried.of_arrivals(np.asarray(letters["position"]))
             held, names = here.shard.held_arrivals, here.shard.key_names
-            carried = here.carried.step(notices, here.shard.accepted, held, names)
+            earlier = here.shard.earlier_events
+            carried = here.carried.step(notices, here.shard.accepted, held, names, earlier)
         self._lap("events")
         return notices, carried, log
 

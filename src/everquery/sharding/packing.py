@@ -273,7 +273,7 @@ def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> Unpacked:
     metadata = table.schema.metadata or {}
     oldest, newest = metadata.get(b"oldest"), metadata.get(b"newest")
     refused, culprit = array("refused"), array("culprit")
-    values = np.zeros((len(stream.places), n))
+    values = np.empty((len(stream.attributes), n))
     for a in range(len(stream.attributes)):
         values[a] = columns[f"value.{a}"]
     number = float if time_type == pa.float64() else int

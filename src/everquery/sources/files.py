@@ -23,7 +23,7 @@ from everquery.sources.formats import (
     packing_of,
 )
 from everquery.sources.json_array import array_as_lines
-from everquery.sources.text_events import TextEvents, need_columns
+from everquery.sources.text_events import TextEvents, columns_here
 from everquery.stream import Stream
 
 
@@ -116,7 +116,7 @@ class EventFile:
     def _parquet(self) -> Iterator[Piece]:
         with explained(self.path):
             schema = pq.read_schema(self.path)
-        need_columns(self._stream, schema.names, self.name)
+        wanted = columns_here(self._stream, schema.names, self.name)
         key = self._stream.key
         # The engine numbers each distinct key once a batch, so keys stay encoded as they are.
         encoded = [key] if key is not None and pa.types.is_string(schema.field(key).type) else None
@@ -125,7 +125,6 @@ class EventFile:
             explained(self.path),
             pq.ParquetFile(self.path, read_dictionary=encoded, memory_map=True) as file,
         ):
-            wanted = list(self._stream.columns())
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted):
                 batch.validate(full=True)
                 done += batch.num_rows
@@ -134,8 +133,7 @@ class EventFile:
     def _arrow(self) -> Iterator[Piece]:
         with explained(self.path), pa.memory_map(str(self.path)) as file:
             for batch in arrow_batches(file):
-                need_columns(self._stream, batch.schema.names, self.name)
-                batch = batch.select(list(self._stream.columns()))
+                batch = batch.select(columns_here(self._stream, batch.schema.names, self.name))
                 for first in range(0, batch.num_rows, BATCH_ROWS):
                     yield Piece(batch.slice(first, BATCH_ROWS), file.tell())
 

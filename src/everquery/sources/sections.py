@@ -11,9 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from everquery.core.python_values import unread_column
+from everquery.core.soundness import plain
 from everquery.errors import InvalidBatchError, UnreadableFileError
 from everquery.sources.blocks import end_of_lines
 from everquery.sources.files import EventFile
@@ -27,7 +31,8 @@ from everquery.sources.formats import (
     packing_of,
 )
 from everquery.sources.text_events import TextEvents
-from everquery.sources.text_values import cast_texts, single_array
+from everquery.sources.text_values import cast_texts, single_array, unread
+from everquery.state.events import UNREADABLE, UNREADABLE_TYPE, unread_values
 from everquery.stream import Stream
 
 SECTION_BYTES = 32 << 20
@@ -110,11 +115,13 @@ def types_of(path: Path, stream: Stream, *, integer_keys: bool = False) -> pa.Sc
     text = file.format in TEXTS
     fields = []
     for name in stream.columns():
-        kind = first.batch.schema.field(name).type
+        at = first.batch.schema.get_field_index(name)
+        kind = pa.null() if at < 0 else first.batch.schema.field(at).type
         if name in (stream.key, stream.time):
             fields.append((name, _fixed_type(kind)))
         else:
-            fields.append((name, pa.float64() if text else _fixed_type(kind)))
+            unknown = text or pa.types.is_null(kind)
+            fields.append((name, pa.float64() if unknown else _fixed_type(kind)))
     found = pa.schema(fields)
     for name in found.names:
         if pa.types.is_null(found.field(name).type):
@@ -143,16 +150,47 @@ def read_section(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of a section.
 
-    A value that does not fit its column is null, and a line that can't be read a row of nulls: the
-    runtime refuses both, and counts them.
+    A value that does not fit its column is null, and a line that can't be read a row of nulls. The
+    column `UNREADABLE`, which the schema should have, says which these are: the runtime refuses
+    them, and counts them.
     """
     unreadable = Unreadable()
     for table in _tables(section, stream, unreadable, integer_keys=integer_keys):
-        columns = [_fitted(table.column(name), schema.field(name).type) for name in schema.names]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield _typed(table, schema)
     if unreadable.count:
-        empty = [pa.nulls(unreadable.count, field.type) for field in schema]
-        yield pa.RecordBatch.from_arrays(empty, schema=schema)
+        columns = {field.name: pa.nulls(unreadable.count, field.type) for field in schema}
+        lost = pa.repeat(pa.scalar("a line", pa.string()), unreadable.count)
+        columns[UNREADABLE] = unread_column(unreadable.count, {stream.columns()[0]: lost})
+        yield _batch(columns, schema)
+
+
+def _typed(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """Return events in the types of a schema."""
+    columns, texts = {}, {}
+    for field in schema:
+        if field.name == UNREADABLE:
+            continue
+        if table.schema.get_field_index(field.name) < 0:
+            columns[field.name] = pa.nulls(table.num_rows, field.type)
+            continue
+        before = plain(single_array(table.column(field.name)))
+        columns[field.name] = _fitted(before, field.type)
+        failed = unread(before, columns[field.name])
+        if failed is not None:
+            texts[field.name] = failed
+    for name, (rows, found) in unread_values(table).items():
+        place = np.full(table.num_rows, -1)
+        place[rows] = np.arange(rows.size)
+        earlier = found.take(pa.array(place, mask=place < 0))
+        texts[name] = pc.coalesce(earlier, texts[name]) if name in texts else earlier
+    columns[UNREADABLE] = pa.nulls(table.num_rows, UNREADABLE_TYPE)
+    if texts:
+        columns[UNREADABLE] = unread_column(table.num_rows, texts)
+    return _batch(columns, schema)
+
+
+def _batch(columns: dict[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def _tables(
@@ -168,7 +206,7 @@ def _tables(
     if section.form == "parquet":
         with explained(path), pq.ParquetFile(path, memory_map=True) as file:
             groups = list(range(section.begin, section.end))
-            names = list(stream.columns())
+            names = [name for name in stream.columns() if name in file.schema_arrow.names]
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names):
                 yield pa.Table.from_batches([batch])
         return
@@ -180,11 +218,8 @@ def _tables(
     yield reader.read(block, section.path)
 
 
-def _fitted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a column in the type that was finished; null where a value does not fit."""
-    array = single_array(column)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
     if array.type == kind:
         return array
     if pa.types.is_temporal(kind) and pa.types.is_temporal(array.type):

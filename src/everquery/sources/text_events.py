@@ -93,7 +93,7 @@ class TextEvents:
             read = self._csv(block, where) if csv else self._json.read(block, where)
         texts = {} if csv else dict(self._json.unread)
         columns = {}
-        for name in self._stream.columns():
+        for name in read:
             columns[name] = self._typed(name, read[name])
             found = unread(read[name], columns[name])
             if found is not None:
@@ -113,8 +113,7 @@ class TextEvents:
     def _csv(self, block: bytes, where: str) -> dict[str, pa.Array]:
         if self._header is None:
             self._header, block = take_header(block, where)
-            need_columns(self._stream, self._header, where)
-        wanted = list(self._stream.columns())
+        wanted = columns_here(self._stream, self._header, where)
         first = self._line
         left_out: list[tuple[int, str]] = []
         table = csv_texts(block, self._header, wanted, left_out.append, first, where)
@@ -137,11 +136,20 @@ class TextEvents:
         return cast_texts(column, self._time_type)
 
 
-def need_columns(stream: Stream, names: list[str], where: str) -> None:
-    """Raise if a column of the stream is not there, or there twice."""
+def columns_here(stream: Stream, names: list[str], where: str) -> list[str]:
+    """Return the columns of a stream that an input has; raise if it lacks one that it needs."""
+    found = []
     for column in stream.columns():
-        if names.count(column) != 1:
+        if names.count(column) == 1:
+            found.append(column)
+        elif column in names or column in stream.needed_columns():
             how = "twice" if column in names else f"not at all; it has {', '.join(names)}"
             raise InvalidBatchError(
                 f"stream {stream.name!r} needs column {column!r}, and {where} has it {how}"
             )
+    if not found:
+        raise InvalidBatchError(
+            f"{where} has no column of stream {stream.name!r}, whose columns are"
+            f" {', '.join(stream.columns())}; it has {', '.join(names)}"
+        )
+    return found

@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 from everquery.sources.folder_journal import FolderJournal
 from everquery.sources.sections import Section, read_section
 from everquery.spark.registry_source import end_quietly
+from everquery.state.events import UNREADABLE, UNREADABLE_TYPE
 from everquery.stream import ROLES, Stream
 
 NAME = "everquery_files"
@@ -58,6 +59,7 @@ def event_files(
         Whether the keys of a CSV are integers.
     """
     spark.dataSource.register(FileSource)
+    schema = schema.append(pa.field(UNREADABLE, UNREADABLE_TYPE))
     columns = from_arrow_schema(schema, prefer_timestamp_ntz=True)
     options = {
         "inputs": json.dumps([str(path.absolute()) for path in inputs]),

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +38,8 @@ METRICS: Mapping[str, tuple[str, str]] = {
     "everquery_failures_total": ("counter", "Times that the job ended with an error."),
     "everquery_batches_total": ("counter", "Batches that are done."),
     "everquery_events_total": ("counter", "Events that the shards accepted."),
+    "everquery_partial_total": ("counter", "Events that were accepted, and lack a value."),
+    "everquery_lacking_total": ("counter", "Events that lack a value of a column; column=."),
     "everquery_notices_total": ("counter", "Notices."),
     "everquery_refused_total": ("counter", "Events that became dead letters."),
     "everquery_quarantined_total": ("counter", "Queries taken out because they made work fail."),
@@ -55,6 +58,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
 """Each metric's type and meaning; a label in its last word."""
 
 LABELS = {
+    "everquery_lacking_total": ["column"],
     "everquery_source_lag": ["source"],
     "everquery_stage_seconds": ["stage"],
     "everquery_stage_seconds_total": ["stage"],
@@ -78,6 +82,10 @@ class Batch:
     began : str
         When, in ISO 8601.
     events, notices, refused, quarantined, rebuilt : int
+    partial : int
+        How many of the events lack a value.
+    lacking : dict
+        How many lack one of each column.
     queries : int or None
         None if not all shards had something to do, so that not all have told.
     position : int
@@ -97,6 +105,8 @@ class Batch:
     number: int
     began: str
     events: int
+    partial: int
+    lacking: dict[str, int]
     notices: int
     refused: int
     quarantined: int
@@ -125,6 +135,8 @@ class Batch:
             number=progress.batchId,
             began=progress.timestamp,
             events=figures["events"],
+            partial=figures["partial"],
+            lacking=_sum(map(json.loads, figures["lacking"] or ())),
             notices=figures["told"],
             refused=figures["refused"],
             quarantined=figures["quarantined"],
@@ -148,10 +160,17 @@ class _Job:
     def add(self, name: str, amount: float) -> None:
         self.values[name] = self.values.get(name, 0) + amount
 
+    def add_labelled(self, name: str, amounts: Mapping[str, float]) -> None:
+        totals = self.by_label.setdefault(name, {})
+        for label, amount in amounts.items():
+            totals[label] = totals.get(label, 0) + amount
+
     def take(self, batch: Batch) -> None:
         values = self.values
         self.add("everquery_batches_total", 1)
         self.add("everquery_events_total", batch.events)
+        self.add("everquery_partial_total", batch.partial)
+        self.add_labelled("everquery_lacking_total", batch.lacking)
         self.add("everquery_notices_total", batch.notices)
         self.add("everquery_refused_total", batch.refused)
         self.add("everquery_quarantined_total", batch.quarantined)
@@ -168,9 +187,7 @@ class _Job:
         values["everquery_progress_timestamp_seconds"] = _unix(batch.began)
         self.by_label["everquery_source_lag"] = dict(batch.source_lag)
         self.by_label["everquery_stage_seconds"] = dict(batch.stages)
-        totals = self.by_label.setdefault("everquery_stage_seconds_total", {})
-        for stage, seconds in batch.stages.items():
-            totals[stage] = totals.get(stage, 0.0) + seconds
+        self.add_labelled("everquery_stage_seconds_total", batch.stages)
 
     def snapshot(self) -> Snapshot:
         found: Snapshot = {}
@@ -303,6 +320,14 @@ def prometheus_text(jobs: Mapping[str, Snapshot]) -> str:
     everquery_up{query="trades"} 1.0
     """
     return generate_latest(_Families(jobs)).decode()
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of counts by name."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)
 
 
 def _snake(name: str) -> str:

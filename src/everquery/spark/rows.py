@@ -66,7 +66,9 @@ TOLD = StructType(
         StructField("shard", IntegerType(), False),
         StructField("position", LongType(), False),
         StructField("held_out", StringType()),  # the shard, and which queries it runs without
+        StructField("lacking", StringType()),  # partial events by column, as JSON
         StructField("events", LongType(), False),
+        StructField("partial", LongType(), False),
         StructField("told", LongType(), False),
         StructField("refused", LongType(), False),
         StructField("quarantined", LongType(), False),
@@ -92,11 +94,16 @@ def check_columns(schema: StructType, stream: Stream) -> None:
             raise InvalidBatchError(
                 f"stream {stream.name!r} needs column {name!r}, and the DataFrame has it twice"
             )
-        if name not in kinds:
+        if name not in kinds and name in stream.needed_columns():
             raise InvalidBatchError(
                 f"stream {stream.name!r} needs column {name!r}, and the DataFrame has"
                 f" {', '.join(kinds)}"
             )
+    if not kinds.keys() & set(stream.columns()):
+        raise InvalidBatchError(
+            f"the DataFrame has no column of stream {stream.name!r}, whose columns are"
+            f" {', '.join(stream.columns())}; it has {', '.join(kinds)}"
+        )
     _expect(stream.key, kinds, (*WHOLE, StringType), "strings or integers")
     times = (*WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType, DateType)
     _expect(stream.time, kinds, times, "timestamps, dates or numbers")
@@ -116,7 +123,7 @@ def _expect(
     wanted: Sequence[type[DataType]],
     words: str,
 ) -> None:
-    if name is not None and not isinstance(kinds[name], tuple(wanted)):
+    if name in kinds and not isinstance(kinds[name], tuple(wanted)):
         raise InvalidBatchError(
             f"column {name!r} has type {kinds[name].simpleString()}; it must be {words}"
         )

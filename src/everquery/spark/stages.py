@@ -7,6 +7,7 @@ sent to Python workers; whatever they hold is small.
 from __future__ import annotations
 
 import gc
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -208,6 +209,7 @@ class RunShards(StatefulProcessor):
         figures |= {f"{stage}_seconds": seconds for stage, seconds in output.seconds.items()}
         figures |= {
             "events": output.events,
+            "partial": output.partial.events,
             "told": output.notices.num_rows,
             "refused": output.letters.num_rows,
             "quarantined": len(output.quarantined),
@@ -215,12 +217,17 @@ class RunShards(StatefulProcessor):
             "rebuilt": int(output.found == "rebuilt"),
             "ran": 1,
         }
-        held_out = None if output.held_out is None else told_as(shard, output.held_out)
+        once = {
+            "held_out": None if output.held_out is None else told_as(shard, output.held_out),
+            "lacking": json.dumps(dict(output.partial.by_column))
+            if output.partial.events
+            else None,
+        }
         for part in cut(notices, NOTICES_BYTES):
             blob = table_bytes(part) if part.num_rows else None
-            here = {"notices": blob, "shard": shard, "position": position, "held_out": held_out}
+            here = {"notices": blob, "shard": shard, "position": position, **once}
             yield Row(**{**figures, **here})
-            figures, held_out = _zeros(figures), None
+            figures, once = _zeros(figures), dict.fromkeys(once)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -34,6 +34,7 @@ from everquery.spark.rows import (
 )
 from everquery.spark.session import QUERY_SETTINGS
 from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
+from everquery.state.events import UNREADABLE
 from everquery.stream import Stream
 
 METRICS = OBSERVED
@@ -137,7 +138,8 @@ def watch(
     job = Job(stream, shards, time_type, carried, key_type, wide, secret)
     plain = plain_schema(notices, carried)
     codes = shard_codes(job.units)
-    columns = {name: functions.col(quoted(name)) for name in (*stream.columns(), *carry)}
+    wanted = [name for name in (*stream.columns(), UNREADABLE) if name in df.columns]
+    columns = {name: functions.col(quoted(name)) for name in (*wanted, *carry)}
     columns |= _placed(df, place, file_order)
     columns |= clock_column(df, stream, clock)
     # By numbers: mapInArrow can't handle names with dots or backticks.
@@ -168,6 +170,7 @@ def watch(
         METRICS,
         *_figures(job.units),
         functions.collect_list("held_out").alias(HELD_OUT),
+        functions.collect_list("lacking").alias("lacking"),
         functions.max(reported).alias(REGISTRY),
     )
     columns_told = from_arrow_schema(plain, prefer_timestamp_ntz=True)
@@ -257,7 +260,8 @@ def _set_up(spark: SparkSession) -> None:
 
 def _figures(shards: int) -> list[Column]:
     names = [field.name for field in TOLD.fields]
-    totals = [name for name in names if name not in ("notices", "shard", "position", "held_out")]
+    others = ("notices", "shard", "position", "held_out", "lacking")
+    totals = [name for name in names if name not in others]
     return [
         functions.max("position").alias("position"),
         functions.max(functions.lit(shards)).alias("shards"),

@@ -24,7 +24,9 @@ class Events:
     time : int64 or float64, shape (n,)
     seq : int64, shape (n,)
     values : float64, shape (attributes, n)
+        NaN where a value is unknown.
     weight : int64, shape (n,)
+        0 or less where it is unknown.
     arrived : int64, shape (n,)
         How many events had arrived before this one.
     """
@@ -81,9 +83,11 @@ class Accepted:
         The rows of `events`, ascending, that have `fresh` set; their previous events follow in the
         same order.
     late : Events
+    partial : bool
+        Whether a value of an accepted event is unknown.
     before : Events, or None where nobody asked for it
-        The last event of each key of `grouped` before the batch; its `seq` is -1 where there was
-        none.
+        The last event of each key of `grouped` before the batch, where keys may expire, or
+        `partial`; its `seq` is -1 where there was none.
     """
 
     events: Events
@@ -91,4 +95,5 @@ class Accepted:
     fresh: Bytes
     expired_row: Int64s
     late: Events
+    partial: bool = False
     before: Events | None = None

@@ -26,6 +26,7 @@ from everquery.queries.spans import in_words
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
 from everquery.state.clock_guard import ClockGuard
 from everquery.state.keys import KeyTable
+from everquery.state.partial import Partial
 from everquery.stream import SPANS, Stream
 
 FIGURES = ("arrived", "newest", "oldest", "began", "passed")
@@ -130,6 +131,7 @@ class Admission:
         self.held: Events | None = None
         self.guard = ClockGuard(keys)
         self.flushing = False
+        self.partial = Partial()
         self._counts: Int32s = np.zeros(16, np.int32)
 
     def check_time(self, kind: pa.DataType) -> None:
@@ -160,7 +162,7 @@ class Admission:
         """Return no events, of the stream's types."""
         none = np.empty(0, np.int64)
         time = np.empty(0, self.dtype())
-        values = np.empty((len(self._stream.places), 0))
+        values = np.empty((len(self._stream.attributes), 0))
         return Events(np.empty(0, np.int32), time, none, values, none, none)
 
     def arrivals(
@@ -260,9 +262,11 @@ class Admission:
         )
 
     def save(self, saved: Saved) -> None:
-        """Save what is held back, and how far time is."""
+        """Save what is held back, how far time is, and what was counted."""
         for name in FIGURES:
             saved.values[name] = getattr(self, name)
+        saved.values["partial"] = self.partial.events
+        saved.values["partial_by_column"] = dict(self.partial.by_column)
         kind = self.time_type or pa.null()
         saved.strings["time_type"] = pa.schema([("time", kind)]).serialize().to_pybytes()
         for name in COLUMNS:
@@ -275,6 +279,7 @@ class Admission:
         """Take over what was held back, and how far time was; its type is known already."""
         for name in FIGURES:
             setattr(self, name, saved.values[name])
+        self.partial = Partial(saved.values["partial"], saved.values["partial_by_column"])
         held = Events(*(saved.arrays[f"held.{name}"] for name in COLUMNS))
         self.held = held if len(held) else None
         self.guard.load(saved.arrays)
@@ -313,8 +318,9 @@ class Admission:
         expire_after = np.empty(0, self.dtype())
         if self._stream.expire_after is not None:
             expire_after = np.full(1, self._span(self._stream.expire_after), self.dtype())
+        partial = bool(np.isnan(events.values).any())  # late ones included: they are few
         before = None
-        if expire_after.size or with_before:
+        if expire_after.size or with_before or partial:
             before = self.last_events(group_key)
         kept = admit_groups(
             group_key,
@@ -333,9 +339,8 @@ class Admission:
         )
         member, fresh = member[:kept], fresh[:kept]
         rejected = events.take(np.flatnonzero(late)) if kept < n else self.no_events()
-        grouped = Grouped(
-            group_key, start, 2 * member + 1, np.ascontiguousarray(events.values[:, member])
-        )
+        grouped = Grouped(group_key, start, 2 * member + 1, _grouped_values(events, member))
+        self._count_partial(grouped, events.weight, partial)
         expired_row = np.sort(member[fresh != 0])
         if expired_row.size and before is not None:
             at = np.searchsorted(group_key, events.key[expired_row])
@@ -347,14 +352,33 @@ class Admission:
             ended.values[:, inside] = events.values[:, here[inside]]
             ended = replace(ended, time=ended.time + expire_after[0])
             events = join_events((events, ended))
-        return Accepted(events, grouped, fresh, expired_row, rejected, before)
+        return Accepted(events, grouped, fresh, expired_row, rejected, partial, before)
+
+    def _count_partial(self, grouped: Grouped, weight: Int64s, partial: bool) -> None:
+        """Count the accepted events that lack something, by column too."""
+        stream = self._stream
+        unknown: dict[str, Bools] = {}
+        if stream.weight is not None:
+            without = weight[grouped.position >> 1] <= 0
+            if without.any():
+                unknown[stream.weight] = without
+        if partial:
+            for name, values in zip(stream.attributes, grouped.values, strict=False):
+                missing = np.isnan(values)
+                unknown[name] = missing | unknown[name] if name in unknown else missing
+        if unknown:
+            events = np.count_nonzero(np.any(list(unknown.values()), axis=0))
+            counts = {name: int(np.count_nonzero(rows)) for name, rows in unknown.items()}
+            self.partial += Partial(int(events), counts)
 
     def remember(self, accepted: Accepted) -> None:
         """Note each key's last values, and that it is in sight, once the indexes saw the batch."""
-        grouped = accepted.grouped
+        grouped, table = accepted.grouped, self._keys
+        table.sights.remember(accepted, table.seen)
         filled = np.flatnonzero(np.diff(grouped.start))
-        self._keys.seen[grouped.key[filled]] = 1
-        self._keys.last[:, grouped.key[filled]] = grouped.values[:, grouped.start[filled + 1] - 1]
+        last = grouped.values[: len(table.last), grouped.start[filled + 1] - 1]
+        table.seen[grouped.key[filled]] = 1
+        table.last[:, grouped.key[filled]] = last
 
     def _group(self, key: Int32s) -> tuple[Int32s, Int64s, Int64s]:
         if self._counts.size < len(self._keys):
@@ -373,6 +397,15 @@ class Admission:
     def _span(self, span: SpanLike | None) -> int | float:
         kind = pa.int64() if self.time_type is None else self.time_type
         return span_in_units(span, kind, str(self._stream.time))
+
+
+def _grouped_values(events: Events, member: Int64s) -> Floats:
+    """Return the values of events by key, and a row of zeros; see `Grouped`."""
+    attributes = len(events.values)
+    values = np.empty((attributes + 1, member.size))
+    np.take(events.values, member, axis=1, out=values[:attributes], mode="clip")
+    values[attributes] = 0.0
+    return values
 
 
 def span_in_units(span: SpanLike | None, kind: pa.DataType, column: str) -> int | float:

@@ -15,8 +15,6 @@ from everquery.state.events import (
     AHEAD,
     INEXACT_ATTRIBUTE,
     LATE,
-    NAN_ATTRIBUTE,
-    NULL_ATTRIBUTE,
     NULL_TIME,
     REASONS,
     UNREADABLE_ATTRIBUTE,
@@ -31,8 +29,6 @@ MOST_TABLES = 256
 EXAMPLES = 3  # of each reason
 
 _DETAILS = {
-    NULL_ATTRIBUTE: "{} is null",
-    NAN_ATTRIBUTE: "{} is NaN",
     INEXACT_ATTRIBUTE: "{} is a number that float64 can't hold exactly",
     LATE: "older than the last accepted event of its key",
     AHEAD: "further ahead than the max_ahead of the stream allows",
@@ -127,8 +123,6 @@ class DeadLetters:
         value = None if letters.text is None else letters.text[row].as_py()
         if reason in (LATE, AHEAD):
             value = letters.time[row].cast(pa.string()).as_py()
-        elif reason == NAN_ATTRIBUTE:
-            value = "NaN"
         column = self._column(reason, int(letters.culprit[row]))
         return Example(int(letters.position[row]), column, value)
 
@@ -171,7 +165,7 @@ class DeadLetters:
                     empty,
                     pa.nulls(0, pa.string()),
                     pa.nulls(0),
-                    np.empty((len(self._stream.places), 0)),
+                    np.empty((len(self._stream.attributes), 0)),
                 )
             )
         return pa.concat_tables(list(self._kept), promote_options="permissive").combine_chunks()
@@ -208,11 +202,7 @@ class DeadLetters:
             absent = pa.array(np.isin(letters.reason, (NULL_TIME, UNREADABLE_TIME)))
             columns["time"] = pc.if_else(absent, pa.scalar(None, letters.time.type), letters.time)
         for a, name in enumerate(names):
-            absent = np.isin(letters.reason, (NULL_ATTRIBUTE, UNREADABLE_ATTRIBUTE))
-            # An inexact number is never 0: that stands for one that was not read at all.
-            absent |= (letters.reason == INEXACT_ATTRIBUTE) & (letters.values[a] == 0)
-            absent &= letters.culprit == a
-            columns[name] = pa.array(letters.values[a], mask=absent)
+            columns[name] = pa.array(letters.values[a], mask=np.isnan(letters.values[a]))
         return pa.table(columns)
 
     def _details(self, letters: Letters) -> list[str]:

@@ -1,4 +1,8 @@
-"""Arrow batches to plain arrays; what is wrong with a row becomes a reason, not an error."""
+"""Arrow batches to plain arrays; what is wrong with a row becomes a reason, not an error.
+
+A value that is missing is *unknown*, and no fault of its row: NaN among the attributes, 0 as the
+weight. A column of an attribute or of the weight that a batch lacks is unknown in all its rows.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +30,7 @@ REASONS = (
     "",
     "null_key",
     "null_time",
-    "null_attribute",
-    "nan_attribute",
     "inexact_attribute",
-    "null_weight",
     "bad_weight",
     "late",
     "unreadable_key",
@@ -42,10 +43,7 @@ REASONS = (
     FINE,
     NULL_KEY,
     NULL_TIME,
-    NULL_ATTRIBUTE,
-    NAN_ATTRIBUTE,
     INEXACT_ATTRIBUTE,
-    NULL_WEIGHT,
     BAD_WEIGHT,
     LATE,
     UNREADABLE_KEY,
@@ -54,7 +52,7 @@ REASONS = (
     UNREADABLE_WEIGHT,
     AHEAD,
 ) = range(len(REASONS))
-_UNREADABLE_TYPE = pa.map_(pa.string(), pa.string())
+UNREADABLE_TYPE = pa.map_(pa.string(), pa.string())
 _INTEGER = r"^\s*[+-]?\d+\s*$"
 
 
@@ -68,7 +66,9 @@ class Arrivals:
     time : int64 or float64, shape (n,); None for a stream without time
     time_type : the Arrow type of the time column
     values : float64, shape (attributes, n)
+        NaN where a value is unknown.
     weight : int64, shape (n,); None for a stream without weight
+        0 where it is unknown.
     refused : uint8, shape (n,)
         0, or why the row is refused: a place in `REASONS`.
     culprit : int8, shape (n,)
@@ -103,22 +103,32 @@ def decode(batch: pa.RecordBatch | pa.Table, stream: Stream) -> Arrivals:
     Raises
     ------
     InvalidBatchError
-        If a column is missing or is of a type that can't hold what it should.
+        If the column of keys or times is missing, or one is of a type that can't hold what it
+        should.
     """
     columns = _columns(batch, stream)
     n = batch.num_rows
-    faults = _Faults(n, _unread(batch))
+    faults = _Faults(n, unread_values(batch))
     culprit = np.full(n, -1, np.int8)
-    key = None if stream.key is None else _key(columns[stream.key], stream.key, faults)
+    key = None
+    if stream.key is not None:
+        key = _key(columns[stream.key], stream.key, faults)
     time, time_type = None, pa.null()
     if stream.time is not None:
         time, time_type = _time(columns[stream.time], stream.time, faults)
-    values = np.zeros((len(stream.places), n), np.float64)
+    values = np.empty((len(stream.attributes), n), np.float64)
     for i, name in enumerate(stream.attributes):
+        if name not in columns:
+            values[i] = np.nan
+            continue
         before = faults.refused != FINE
         values[i] = _attribute(columns[name], name, faults)
         culprit[(faults.refused != FINE) & ~before] = i
-    weight = None if stream.weight is None else _weight(columns[stream.weight], stream, faults)
+    weight = None
+    if stream.weight is not None:
+        weight = np.zeros(n, np.int64)
+        if stream.weight in columns:
+            weight = _weight(columns[stream.weight], stream.weight, faults)
     return Arrivals(
         key, time, time_type, values, weight, faults.refused, culprit, text=faults.text()
     )
@@ -176,10 +186,10 @@ class _Faults:
         return pa.concat_arrays(self._texts).take(pa.array(place, mask=place < 0))
 
 
-def _unread(batch: pa.RecordBatch | pa.Table) -> dict[str, tuple[Int64s, pa.Array]]:
+def unread_values(batch: pa.RecordBatch | pa.Table) -> dict[str, tuple[Int64s, pa.Array]]:
     """Return which rows of which columns a source could not read, and their texts."""
     at = batch.schema.get_field_index(UNREADABLE)
-    if at < 0 or batch.schema.field(at).type != _UNREADABLE_TYPE:
+    if at < 0 or not _is_map_of_texts(batch.schema.field(at).type):
         return {}
     column = batch.column(at)
     if unsound(column) is not None:
@@ -199,7 +209,14 @@ def _unread(batch: pa.RecordBatch | pa.Table) -> dict[str, tuple[Int64s, pa.Arra
     return found
 
 
+def _is_map_of_texts(kind: pa.DataType) -> bool:
+    """Tell whether it is `UNREADABLE_TYPE`; what others write may differ in what can be null."""
+    types = pa.types
+    return types.is_map(kind) and types.is_string(kind.key_type) and types.is_string(kind.item_type)
+
+
 def _columns(batch: pa.RecordBatch | pa.Table, stream: Stream) -> dict[str, pa.Array]:
+    """Return the columns of the stream that a batch has."""
     if not isinstance(batch, (pa.RecordBatch, pa.Table)):
         raise InvalidBatchError(
             f"stream {stream.name!r}: a batch is a pyarrow RecordBatch or Table,"
@@ -209,6 +226,8 @@ def _columns(batch: pa.RecordBatch | pa.Table, stream: Stream) -> dict[str, pa.A
     for name in stream.columns():
         if batch.schema.get_field_index(name) < 0:
             names = names_of(batch.schema)
+            if name not in names and name not in stream.needed_columns():
+                continue
             problem = "twice" if name in names else f"not at all; it has {', '.join(names)}"
             raise InvalidBatchError(
                 f"stream {stream.name!r} needs column {name!r}, and the batch has it {problem}."
@@ -314,29 +333,26 @@ def _attribute(column: pa.Array, name: str, faults: _Faults) -> Floats:
     faults.note_unread(name, UNREADABLE_ATTRIBUTE, number=INEXACT_ATTRIBUTE)
     floats, null, inexact = exact_floats(column)
     if null is not None:
-        faults.note(null, NULL_ATTRIBUTE)
-    not_a_number = np.isnan(floats)
-    if not_a_number.any():
-        faults.note(not_a_number, NAN_ATTRIBUTE)
+        floats = np.where(null, np.nan, floats)
     if inexact is not None:
         faults.note(inexact, INEXACT_ATTRIBUTE, column)
     return floats
 
 
-def _weight(column: pa.Array, stream: Stream, faults: _Faults) -> Int64s:
+def _weight(column: pa.Array, name: str, faults: _Faults) -> Int64s:
     column = plain(column)
     kind = column.type
     if not is_numeric(kind):
-        raise _wrong_type(str(stream.weight), column, "integers")
-    faults.note_unread(str(stream.weight), UNREADABLE_WEIGHT, number=BAD_WEIGHT)
-    if column.null_count:
-        faults.note(np.asarray(column.is_null()), NULL_WEIGHT)
+        raise _wrong_type(name, column, "integers")
+    faults.note_unread(name, UNREADABLE_WEIGHT, number=BAD_WEIGHT)
     if pa.types.is_integer(kind):
-        numbers = np.asarray(column.fill_null(pa.scalar(1, kind)))
-        good = numbers <= HEAVIEST
+        numbers = np.asarray(column.fill_null(pa.scalar(0, kind)))
+        good = (numbers <= HEAVIEST) & (numbers >= -HEAVIEST)
     else:
-        numbers = np.asarray(column.cast(pa.float64()).fill_null(1.0))
+        numbers = np.asarray(column.cast(pa.float64()).fill_null(0.0))
+        numbers = np.where(np.isnan(numbers), 0.0, numbers)
         good = (numbers == np.floor(numbers)) & (np.abs(numbers) <= HEAVIEST)
-    weight = np.where(good, numbers, 0).astype(np.int64)
-    faults.note(weight < 1, BAD_WEIGHT, column)
-    return weight
+    if not good.all():
+        faults.note(~good, BAD_WEIGHT, column)
+        numbers = np.where(good, numbers, 0)
+    return numbers.astype(np.int64)

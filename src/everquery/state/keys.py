@@ -21,6 +21,7 @@ from everquery.core.names import ABSENT, NameTable, encode, load_names
 from everquery.core.parts import Saved
 from everquery.errors import InvalidBatchError, InvalidQueryError
 from everquery.queries.spec import Key
+from everquery.state.sights import Sights
 
 _STRINGS, _INTEGERS = person_of("everquery key"), person_of("everquery number")
 _STRING, _INTEGER = pa.string(), pa.int64()
@@ -39,6 +40,9 @@ class KeyTable:
         How many events of the key were accepted; the `seq` of the next.
     last_time : int64 or float64, shape (room,)
     last : float64, shape (attributes, room)
+        NaN where a value was unknown.
+    sights : Sights
+        Earlier events, of keys whose last one lacks values.
     """
 
     def __init__(self, attributes: int, *, keyed: bool) -> None:
@@ -49,6 +53,7 @@ class KeyTable:
         self.next_seq: Int64s = np.zeros(16, np.int64)
         self.last_time: Array = np.zeros(16, np.int64)
         self.last: Floats = np.zeros((attributes, 16))
+        self.sights = Sights(attributes)
 
     def __len__(self) -> int:
         return len(self._names) if self._keyed else 1
@@ -120,6 +125,7 @@ class KeyTable:
     def set_back(self, time: int | float) -> None:
         """Let no key's last event be after a time."""
         np.minimum(self.last_time, self.last_time.dtype.type(time), out=self.last_time)
+        self.sights.set_back(time)
 
     def keep(self, numbers: Int64s) -> Int32s:
         """Forget all keys but some, given in ascending order; return the new number of each.
@@ -134,6 +140,7 @@ class KeyTable:
         room = max(16, numbers.size)
         for name in COLUMNS:
             setattr(self, name, resized(getattr(self, name)[..., numbers], room))
+        self.sights.keep(numbers)
         return after
 
     def arrow(self) -> pa.Array:
@@ -152,6 +159,7 @@ class KeyTable:
             self._names.save("names", saved.arrays, new)
         for name in COLUMNS:
             saved.arrays[name] = getattr(self, name)[..., numbers]
+        self.sights.save(numbers, self.last_time.dtype, saved)
 
     def load(self, numbers: Int32s, first: int, saved: Saved) -> None:
         """Take over what `save` saved; the keys before the first new name are here already."""
@@ -163,11 +171,13 @@ class KeyTable:
             self._make_room()
         for name in COLUMNS:
             getattr(self, name)[..., numbers] = saved.arrays[name]
+        self.sights.load(numbers, saved)
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays, names included."""
         names = self._names.name_bytes() + self._names.table_bytes()
-        return names + total_bytes(self.seen, self.next_seq, self.last_time, self.last)
+        known = total_bytes(self.seen, self.next_seq, self.last_time, self.last)
+        return names + known + self.sights.nbytes()
 
     def _expect(
         self, kind: pa.DataType, error: type[InvalidBatchError | InvalidQueryError]

@@ -31,25 +31,13 @@ REFUSALS = {
         "Fill it at the source. If the order of arrival is enough, declare the stream without"
         " `time`.",
     ),
-    "null_attribute": Refusal(
-        "An attribute is null.",
-        "Fill it at the source, or leave the attribute out of the stream.",
-    ),
-    "nan_attribute": Refusal(
-        "An attribute is NaN, which no range holds.",
-        "Fill it at the source, or leave the attribute out of the stream.",
-    ),
     "inexact_attribute": Refusal(
         "An attribute is an integer or a decimal that float64 can't hold exactly: 2^53 + 1.",
         "Round it at the source, where you know how: everquery never does. Numbers that name"
         " something are keys, not attributes.",
     ),
-    "null_weight": Refusal(
-        "The weight is null.",
-        "Fill it at the source; `count=True` counts events whatever they weigh.",
-    ),
     "bad_weight": Refusal(
-        "The weight has a fraction, is less than 1, or is more than 2^62.",
+        "The weight has a fraction, or is beyond 2^62 or -2^62.",
         "Weigh in a smaller unit: cents, not euros.",
     ),
     "late": Refusal(

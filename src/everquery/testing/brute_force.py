@@ -7,7 +7,6 @@ their own set-ups against them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -15,12 +14,12 @@ from typing import Any
 
 from everquery.errors import InvalidBatchError
 from everquery.kinds import KINDS
-from everquery.kinds.twin import Seen, Twin
+from everquery.kinds.twin import Seen, Twin, Values
 from everquery.queries import Query
 from everquery.stream import Stream
-from everquery.testing.brute_state import Series, Standing, Window
+from everquery.testing.brute_state import Series, Sight, Standing, Window
 from everquery.testing.clock_twin import vouched_for
-from everquery.testing.notice import Event, Notice, unsound
+from everquery.testing.notice import Event, Notice, known, unsound
 
 
 @dataclass
@@ -33,10 +32,15 @@ class BruteForce:
     ----------
     stream : Stream
     refused : list of (event, reason)
+    partial : int
+        How many events were accepted that lack a value.
+    partial_by_column : dict from column to number
     """
 
     stream: Stream
     refused: list[tuple[Event, str]] = field(default_factory=list)
+    partial: int = 0
+    partial_by_column: dict[str, int] = field(default_factory=dict)
     _queries: dict[str, Standing] = field(default_factory=dict)
     _series: dict[Any, Series] = field(default_factory=dict)
     _newest: Any = None
@@ -69,7 +73,7 @@ class BruteForce:
         if standing is None:
             self.register(query)
             return
-        if _meaning(query, self.stream) == _meaning(standing.query, self.stream):
+        if _meaning(query) == _meaning(standing.query):
             standing.query = standing.twin.queries[query.id] = query
             return
         before = standing.replaces
@@ -160,7 +164,7 @@ class BruteForce:
         column = str(self.stream.time)
         self._refuse_ahead([event for event in self._ahead + self._held if event[column] > time])
         for series in self._series.values():
-            series.time = min(series.time, time)
+            series.set_back(time)
         if self._passed is not None:
             self._passed = min(self._passed, self._now())
         for standing in self._queries.values():
@@ -173,7 +177,7 @@ class BruteForce:
         """Return the notices of a key that is forgotten now."""
         notices = list(self._announce())
         series = self._series.get(key)
-        if series is not None and series.in_sight:
+        if series is not None and series.sights:
             notices.extend(self._expire(key, series, series.time))
         notices.extend(self._end_of_step(self._now(), silent=False))
         return notices
@@ -199,12 +203,12 @@ class BruteForce:
         for key, series in self._series.items():
             for standing in self._queries.values():
                 query = standing.query
-                if not standing.announce or standing.paused or not series.in_sight:
+                if not standing.announce or standing.paused:
                     continue
-                event = self._announced(standing, key, series.values)
-                if event is None or not standing.sees(series.time):
+                event, sight = self._announced(standing, key, series.sights)
+                if event is None or sight is None or not standing.sees(sight.time):
                     continue
-                notice = self._notice(query, event, key, series, standing.announce)
+                notice = self._notice(query, event, key, sight, standing.announce)
                 if standing.announce == "replaced" and event == "leave":  # at once
                     yield from [notice] if standing.twin.tells(query, event) else []
                 else:
@@ -213,11 +217,19 @@ class BruteForce:
             standing.announce = standing.replaces = None
 
     @staticmethod
-    def _announced(standing: Standing, key: object, values: tuple[float, ...]) -> str | None:
+    def _announced(
+        standing: Standing, key: object, sights: list[Sight]
+    ) -> tuple[str | None, Sight | None]:
+        """Return what a query tells of a key in sight, and of which of its events."""
+        query, twin = standing.query, standing.twin
+        sight = standing.last_seen(sights)
         if standing.replaces is None:
-            return standing.twin.announce(standing.query, key, values)
+            return None if sight is None else twin.announce(query, key, sight.values), sight
         old, undecided = standing.replaces
-        return standing.twin.differ(standing.query, old, key, values, undecided=key in undecided)
+        before = standing.last_seen(sights, old)
+        values = [None if each is None else each.values for each in (sight, before)]
+        event = twin.differ(query, old, key, *values, undecided=key in undecided)
+        return event, before if event == "leave" else sight
 
     def _announce_deadlines(self) -> Iterator[Notice]:
         """Yield the deadlines of new and resumed queries that came before, in order of time."""
@@ -232,7 +244,7 @@ class BruteForce:
                 standing.overdue.add(key)
                 series = self._series.get(key, Series())
                 named = standing.query.key is not None or self.stream.key is None
-                if (series.in_sight or named) and standing.sees(moment):
+                if (series.sights or named) and standing.sees(moment):
                     found.append((moment, number, standing, self._missed(standing, key, moment)))
         for _, _, standing, notice in sorted(found, key=lambda each: each[:2]):
             yield from self._happen(standing, replace(notice, reason=standing.announce))
@@ -319,15 +331,11 @@ class BruteForce:
         return due
 
     def _accept_all(self, events: list[Event]) -> Iterator[Notice]:
-        """Accept the events of a step, of which some are the last of their lanes."""
+        """Accept the events of a step."""
         kept = self._in_time(events)
-        last_of = {}
         for place, event in enumerate(events):
-            if kept[place]:
-                last_of[self._key(event)] = place
-        last_of_all = max(last_of.values(), default=-1)
-        for place, event in enumerate(events):
-            yield from self._accept(event, place in last_of.values(), place == last_of_all)
+            later = [each for i, each in enumerate(events) if i > place and kept[i]]
+            yield from self._accept(event, later)
 
     def _in_time(self, events: list[Event]) -> list[bool]:
         """Tell which events are not late."""
@@ -343,8 +351,8 @@ class BruteForce:
                 newest[key] = time
         return kept
 
-    def _accept(self, event: Event, last_of_key: bool, last_of_all: bool) -> Iterator[Notice]:
-        """Accept an event, perhaps its key's last of the step, or the last of all."""
+    def _accept(self, event: Event, later: list[Event]) -> Iterator[Notice]:
+        """Accept an event, which the `later` ones of its step will follow."""
         key = self._key(event)
         time = None if self.stream.time is None else event[self.stream.time]
         series = self._series.setdefault(key, Series())
@@ -353,22 +361,50 @@ class BruteForce:
             return
         if time is not None:
             yield from self._let_pass(key, time)
-        values = tuple(float(event[name]) for name in self.stream.attributes)
-        before = series.values if series.in_sight else None
-        series.seq, series.time, series.values, series.in_sight = series.seq + 1, time, values, True
-        weight = 1 if self.stream.weight is None else int(event[self.stream.weight])
-        seen = Seen(key, values, before, weight, time, last_of_key, last_of_all)
+        values = self._values(event)
+        self._count_partial(event)
+        earlier = list(series.sights)
+        sight = Sight(series.seq, time, values)
+        series.seq, series.time, series.values = series.seq + 1, time, values
+        series.sights.append(sight)
+        weight = 1 if self.stream.weight is None else int(known(event, self.stream.weight) or 0)
+        seen = Seen(key, values, None, weight, time, last_of_key=False, last_of_all=False)
         for twin in self._twins.values():
             twin.take_in(seen)
         for standing in list(self._queries.values()):
+            query, twin = standing.query, standing.twin
             overdue = key in standing.overdue
             standing.overdue.discard(key)
-            if not standing.paused and standing.sees(time):
-                yield from self._answer(standing, replace(seen, overdue=overdue), series)
+            if standing.paused or not standing.sees(time) or not twin.sees(query, values):
+                continue
+            before = standing.last_seen(earlier)
+            others = [each for each in later if twin.sees(query, self._values(each))]
+            of_key = [each for each in others if self._key(each) == key]
+            here = replace(
+                seen,
+                before=None if before is None else before.values,
+                last_of_key=not of_key,
+                last_of_all=not others,
+                overdue=overdue,
+            )
+            yield from self._answer(standing, here, sight)
 
-    def _answer(self, standing: Standing, seen: Seen, series: Series) -> Iterator[Notice]:
+    def _values(self, event: Event) -> Values:
+        found = (known(event, name) for name in self.stream.attributes)
+        return tuple(None if value is None else float(value) for value in found)
+
+    def _count_partial(self, event: Event) -> None:
+        weight = self.stream.weight
+        lacking = [name for name in self.stream.attributes if known(event, name) is None]
+        if weight is not None and (known(event, weight) or 0) <= 0:
+            lacking.append(weight)
+        self.partial += bool(lacking)
+        for name in set(lacking):
+            self.partial_by_column[name] = self.partial_by_column.get(name, 0) + 1
+
+    def _answer(self, standing: Standing, seen: Seen, sight: Sight) -> Iterator[Notice]:
         for told in list(standing.twin.answer(standing.query, seen)):
-            notice = self._notice(standing.query, told.event, seen.key, series, None)
+            notice = self._notice(standing.query, told.event, seen.key, sight, None)
             yield from self._happen(standing, replace(notice, further=told.further))
             if told.ends:
                 self.deregister(standing.query.id)
@@ -412,7 +448,7 @@ class BruteForce:
             due = deadlines[0] if deadlines and deadlines[0][0] <= until else None
             series = self._series.get(key)
             limit = self.stream.expire_after
-            if limit is not None and expiring and series is not None and series.in_sight:
+            if limit is not None and expiring and series is not None and series.sights:
                 expiry = series.time + limit
                 if expiry <= until and (due is None or due[0] > expiry):
                     yield from self._expire(key, series, expiry)
@@ -501,24 +537,23 @@ class BruteForce:
         return Notice(standing.query.id, "end", key, -1, "ttl", standing.end, nothing)
 
     def _expire(self, key: object, series: Series, when: Any) -> Iterator[Notice]:  # noqa: ANN401
-        series.in_sight = False
-        ended = Series(series.seq, when, series.values)
+        sights, series.sights = series.sights, []
         for standing in self._queries.values():
-            if standing.paused or not standing.sees(when):
+            sight = standing.last_seen(sights)
+            if standing.paused or not standing.sees(when) or sight is None:
                 continue
-            event = standing.twin.expire(standing.query, key, series.values)
+            event = standing.twin.expire(standing.query, key, sight.values)
             if event is not None:
+                ended = replace(sight, time=when)
                 notice = self._notice(standing.query, event, key, ended, "expired")
                 yield from self._happen(standing, notice)
 
     @staticmethod
-    def _notice(
-        query: Query, event: str, key: object, series: Series, reason: str | None
-    ) -> Notice:
-        return Notice(query.id, event, key, series.seq - 1, reason, series.time, series.values)
+    def _notice(query: Query, event: str, key: object, sight: Sight, reason: str | None) -> Notice:
+        return Notice(query.id, event, key, sight.seq, reason, sight.time, sight.values)
 
 
-def _meaning(query: Query, stream: Stream) -> tuple[Any, ...]:
+def _meaning(query: Query) -> tuple[Any, ...]:
     """Return all of a query that answers depend on."""
     box = {name: query.box[name].half_open() for name in sorted(query.box)}
     plain = {
@@ -526,5 +561,4 @@ def _meaning(query: Query, stream: Stream) -> tuple[Any, ...]:
         for each in fields(query)
         if each.name not in ("box", "owner", "labels")
     }
-    nowhere = (stream.places[0], (-math.inf, math.nan))
-    return query.kind, repr(list(box.items()) or [nowhere]), plain
+    return query.kind, repr(list(box.items())), plain

@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from everquery.kinds.twin import Twin
+from everquery.kinds.twin import Twin, Values
 from everquery.queries import Query
 from everquery.testing.notice import Notice
 
 
+@dataclass(frozen=True)
+class Sight:
+    """An accepted event of a key."""
+
+    seq: int
+    time: Any
+    values: Values
+
+
 @dataclass
 class Series:
-    """What is known of one key."""
+    """What is known of one key.
+
+    Attributes
+    ----------
+    seq : int
+        How many of its events were accepted.
+    time, values : of the last one
+    sights : list
+        The events since it came into sight; none while it is not.
+    """
 
     seq: int = 0
     time: Any = None
-    values: tuple[float, ...] = ()
-    in_sight: bool = False
+    values: Values = ()
+    sights: list[Sight] = field(default_factory=list)
+
+    def set_back(self, time: Any) -> None:  # noqa: ANN401 - a number
+        """Let no event be later than a time."""
+        self.time = min(self.time, time)
+        self.sights = [replace(each, time=min(each.time, time)) for each in self.sights]
 
 
 @dataclass
@@ -46,6 +69,11 @@ class Standing:
     def sees(self, moment: Any) -> bool:  # noqa: ANN401 - a number, or None without time
         """Tell whether the query still lives then."""
         return self.end is None or moment is None or moment < self.end
+
+    def last_seen(self, sights: list[Sight], query: Query | None = None) -> Sight | None:
+        """Return the last event that the query saw, or another one of its kind."""
+        query = query or self.query
+        return next((each for each in reversed(sights) if self.twin.sees(query, each.values)), None)
 
     def set_back(self, time: Any) -> None:  # noqa: ANN401 - a number
         """Let nothing wait longer than its span from a time."""

@@ -50,17 +50,17 @@ def unsound(event: Event, stream: Stream) -> str | None:
     if stream.time is not None and event[stream.time] is None:
         return "null_time"
     for name in stream.attributes:
-        value = event[name]
-        if value is None:
-            return "null_attribute"
-        if isinstance(value, float) and math.isnan(value):
-            return "nan_attribute"
-        if float(value) != value:
+        value = known(event, name)
+        if value is not None and float(value) != value:
             return "inexact_attribute"
     if stream.weight is not None:
-        weight = event[stream.weight]
-        if weight is None:
-            return "null_weight"
-        if weight < 1 or weight != int(weight):
+        weight = known(event, stream.weight)
+        if weight is not None and (math.isinf(weight) or weight != int(weight)):
             return "bad_weight"
     return None
+
+
+def known(event: Event, name: str) -> Any:  # noqa: ANN401 - a number, or None
+    """Return a value of an event, None where it is unknown."""
+    value = event.get(name)
+    return None if isinstance(value, float) and math.isnan(value) else value

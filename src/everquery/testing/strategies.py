@@ -70,7 +70,7 @@ def queries(kind: type[Query], query_id: str, stream: Stream) -> st.SearchStrate
 
 
 def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Return events of a stream, some of them refused.
+    """Return events of a stream, some of which lack values, or are refused.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def events(stream: Stream, *, in_order: bool = False) -> st.SearchStrategy[list[
         if stream.max_ahead is not None:  # clocks jump
             columns["t"] = columns["t"] | st.integers(200, 203)
     for name in stream.attributes:
-        columns[name] = st.sampled_from([*VALUES, *VALUES[1:-1], None, math.nan])
+        columns[name] = st.sampled_from([*VALUES, *VALUES[1:-1], *[None, math.nan] * 3])
     if stream.weight:
         columns["w"] = st.sampled_from([1, 1, 2, 3, 5, 40, 0, -2, -7, None])
     row = st.fixed_dictionaries(columns)
@@ -102,7 +102,7 @@ def _add_up_times(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def as_batch(rows: list[dict[str, Any]], stream: Stream) -> pa.Table:
-    """Return events as an Arrow table."""
+    """Return events as an Arrow table; some columns that no event has a value of are left out."""
     fields = []
     if stream.key:
         fields.append(("k", pa.string()))
@@ -111,6 +111,13 @@ def as_batch(rows: list[dict[str, Any]], stream: Stream) -> pa.Table:
     fields.extend((name, pa.float64()) for name in stream.attributes)
     if stream.weight:
         fields.append(("w", pa.int64()))
+    if len(rows) % 2:  # else they are there, and null
+        held = [
+            (name, kind)
+            for name, kind in fields
+            if name in stream.needed_columns() or any(row[name] is not None for row in rows)
+        ]
+        fields = held or fields  # a table without columns has no rows
     return pa.Table.from_pylist(rows, pa.schema(fields))
 
 

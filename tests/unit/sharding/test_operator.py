@@ -95,6 +95,35 @@ def test_carried_columns_are_those_of_the_event_that_a_notice_names():
     assert output.carried["venue"].to_pylist() == ["early", "now", "late"]
 
 
+def test_carried_columns_of_earlier_events_that_know_more():
+    shard = OneShard(eq.Stream("trades", key="symbol", time="t", attributes=["price", "size"]))
+    shard.run(rows=[("IBM", 1, 45.0, "known"), ("IBM", 2, None, "lacking")])
+    forget_live()
+    shard.run(rows=[("IBM", 3, None, "lacking too")])
+    forget_live()
+    output = shard.run(Register((eq.Border("band", {"price": (40, 50)}), eq.Border("all", {}))))
+    assert told(output) == [("band", "enter", 0), ("all", "enter", 2)]
+    assert output.carried["venue"].to_pylist() == ["known", "lacking too"]
+    output = shard.run(rows=[("IBM", 4, 60.0, "gone")])
+    assert told(output) == [("band", "leave", 3)]
+    assert output.partial.by_column == {"size": 1}
+
+
+def test_a_checkpoint_knows_what_queries_saw_last():
+    """Changes since the last commit have the earlier events of changed keys, and of no others."""
+    stream = eq.Stream("trades", key="symbol", time="t", attributes=["price", "size"])
+    shard = OneShard(stream)
+    shard.run(rows=[(f"K{i}", 1, float(i), "") for i in range(9)])
+    for time in (2, 3):
+        shard.run(rows=[("K1", time, None, ""), ("K2", time, None, "")])
+        forget_live()
+    shard.run(rows=[("K2", 4, 50.0, "")])
+    forget_live()
+    output = shard.run(Register((eq.Border("low", {"price": (0, 3)}),)))
+    assert told(output) == [("low", "enter", 0)] * 2
+    assert output.notices["price"].to_pylist() == [0.0, 1.0]
+
+
 def test_carried_columns_of_events_that_the_grace_held_back():
     stream = eq.Stream("trades", key="symbol", time="t", attributes=["price"], grace=10)
     shard = OneShard(stream)
@@ -175,7 +204,8 @@ class TestCounts:
 
     def test_a_wide_shard_tells_of_no_refused_event(self):
         job = Job(STREAM, 1, pa.int64(), wide=1)
-        table = pa.table({"symbol": ["IBM", None, "A"], "t": [1, 2, 3], "price": [1.0] * 3})
+        prices = [None, 1.0, 1.0]
+        table = pa.table({"symbol": ["IBM", None, "A"], "t": [1, 2, 3], "price": prices})
         outputs = {}
         query = Register((eq.Threshold("all", {}, total=2),))
         ((operation, count, payload),) = encode_change(query, STREAM)
@@ -185,6 +215,7 @@ class TestCounts:
             outputs[number] = run_batch(job, number, given, MemoryStore())
         assert [outputs[number].letters.num_rows for number in (0, 1)] == [1, 0]
         assert [outputs[number].events for number in (0, 1)] == [2, 0]
+        assert [outputs[number].partial.events for number in (0, 1)] == [1, 0]
         assert outputs[1].notices.select(["key", "seq", "total"]).to_pylist() == [
             {"key": "A", "seq": 0, "total": 2}
         ]
@@ -199,8 +230,8 @@ class TestCounts:
 
 def test_letters_come_once_and_are_counted():
     shard = OneShard()
-    output = shard.run(rows=[(None, 1, 1.0, ""), ("IBM", 5, float("nan"), ""), ("IBM", 5, 1.0, "")])
-    assert output.letters["reason"].to_pylist() == ["null_key", "nan_attribute"]
+    output = shard.run(rows=[(None, 1, 1.0, ""), (None, 5, None, ""), ("IBM", 5, 1.0, "")])
+    assert output.letters["reason"].to_pylist() == ["null_key", "null_key"]
     late = shard.run(rows=[("IBM", 3, 1.0, "")])
     assert late.letters["reason"].to_pylist() == ["late"]
     assert shard.run().letters.num_rows == 0
@@ -487,10 +518,10 @@ def test_a_store_that_fails_is_no_querys_fault(monkeypatch, at):
 def test_refused_events_keep_their_columns_and_get_ids(monkeypatch):
     monkeypatch.setattr(dead_letters, "KEPT", 3)  # of a batch that leaves at once, all are kept
     shard = OneShard()
-    rows = [("IBM", 1, None, f"v{i}") for i in range(5)]
+    rows = [(None, 1, 1.0, f"v{i}") for i in range(5)]
     output = shard.run(rows=[("IBM", 5, 1.0, "first"), *rows])
     output = shard.run(rows=[("IBM", 4, 1.0, "late"), *rows])
-    assert output.letters["reason"].to_pylist() == [*5 * ["null_attribute"], "late"]
+    assert output.letters["reason"].to_pylist() == [*5 * ["null_key"], "late"]
     carried = output.letters_carried["venue"].to_pylist()
     assert carried == ["v0", "v1", "v2", "v3", "v4", "late"]
     plain = plain_schema(notice_schema(STREAM, pa.int64(), pa.string()), VENUE)

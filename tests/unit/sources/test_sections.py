@@ -11,6 +11,7 @@ from everquery.errors import EverqueryError
 from everquery.sources import sections
 from everquery.sources.folder_journal import FolderJournal, files_of, first_file
 from everquery.sources.sections import read_section, sections_of, types_of
+from everquery.state.events import UNREADABLE, UNREADABLE_TYPE
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
 ROWS = [{"symbol": f"S{i % 7}", "ts": i, "price": i / 4} for i in range(500)]
@@ -60,10 +61,31 @@ def test_what_does_not_fit_is_null_and_what_is_no_line_a_row_of_nulls(tmp_path):
     rows = [row for batch in read_section(section, STREAM, schema) for row in batch.to_pylist()]
     assert [row["price"] for row in rows] == [None, 2.0, None]
     assert rows[-1] == {"symbol": None, "ts": None, "price": None}
+    known = schema.append(pa.field(UNREADABLE, UNREADABLE_TYPE))
+    rows = [row for batch in read_section(section, STREAM, known) for row in batch.to_pylist()]
+    unread = [[("price", "9007199254740993")], None, [("symbol", "a line")]]
+    assert [row[UNREADABLE] or None for row in rows] == unread
+    engine = eq.Engine(STREAM)
+    for batch in read_section(section, STREAM, known):
+        engine.process(batch)
+    assert engine.stats()["dead_letters_by_reason"] == {
+        "inexact_attribute": 1, "unreadable_key": 1,
+    }  # fmt: skip
     times = tmp_path / "c.csv"
     times.write_text("symbol,ts,price\nA,2024-05-01T10:00:00,1\n")
     (section,) = sections_of(times)
     assert [b["ts"].to_pylist() for b in read_section(section, STREAM, schema)] == [[None]]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_columns_that_a_section_lacks_are_null(tmp_path, suffix):
+    stream = eq.Stream("trades", key="symbol", time="ts", attributes=["price", "size"], weight="n")
+    path = write(tmp_path / f"e.{suffix}", ROWS[:2])
+    schema = types_of(path, stream)
+    assert schema.names == ["symbol", "ts", "price", "size", "n"]
+    (section,) = sections_of(path)
+    rows = [row for batch in read_section(section, stream, schema) for row in batch.to_pylist()]
+    assert rows == [{**row, "size": None, "n": None} for row in ROWS[:2]]
 
 
 def test_a_journal_goes_on_where_it_was(tmp_path):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from everquery.core.arrays import Floats, Int32s, Int64s
+from everquery.core.arrays import Int64s
 from everquery.index.flags import (
     DIVERTED,
     LIVE,
@@ -20,7 +22,7 @@ from everquery.index.flags import (
 from everquery.index.kind import Explained, KindIndex
 from everquery.index.layers import Layers
 from everquery.index.predecessors import Predecessors
-from everquery.index.rows import Findings, Matches, Outcome, Rows, Step
+from everquery.index.rows import Findings, Matches, Outcome, Rows, Step, Whereabouts
 from everquery.index.sort_keys import codes_of, slots_of
 from everquery.kinds.border.region_segments import RegionSegments
 from everquery.kinds.border.spec import Border
@@ -45,9 +47,11 @@ _OUTCOMES = (
 )
 _OPTIONS = option_flags(Border.options)
 _SILENT = _OPTIONS["silent"]
-_ANNOUNCED = LIVE_MASK | _SILENT | NEW  # of which LIVE and NEW are announced
-_NOTHING = np.empty(0, np.int64)
+_TO_ANNOUNCE = LIVE_MASK | _SILENT | NEW, LIVE | NEW  # a mask, and what flags are under it
 _SKIPS = np.array([_OPTIONS[str(outcome.skipped_by)] for outcome in _OUTCOMES], np.uint16)
+
+_Crossings = tuple[tuple[int, ...], Int64s]
+"""Crossings of boxes, and the attributes that the boxes restrict."""
 
 
 class BorderIndex(KindIndex):
@@ -83,45 +87,54 @@ class BorderIndex(KindIndex):
         for segment in self.layers:
             segment.positions[0].fill(UNKNOWN)
 
-    def announce(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
+    def announce(self, where: Whereabouts, flags: Flags) -> Sequence[Findings]:
         """Return what keys in sight mean for new and resumed queries that are not silent.
 
         A query that has taken the place of another one tells only what differs.
         """
         segments, self._unannounced = self._unannounced, []
-        before = self._inside_before(keys, values, flags)
-        if not keys.size or not (segments or before.size):
-            return None
+        before = self._inside_before(where, flags)
+        if not where.keys.size:
+            return ()
         # A query that was resumed before it was announced stands in two of the segments.
-        inside = np.unique(np.concatenate([_NOTHING, *_inside_new(segments, keys, values, flags)]))
-        enters = np.setdiff1d(inside, before, assume_unique=True)
-        leaves = np.setdiff1d(before, inside, assume_unique=True)
-        state = flags[slots_of(enters)]
-        codes: Int64s = np.where(state & REPLACED, _REPLACED, _REGISTERED)
-        codes[state & RESUMED != 0] = _RESUMED
-        told = self._told(enters | codes, flags).packed
-        leaves = leaves[flags[slots_of(leaves)] & _SKIPS[_LEFT_BEHIND] == 0] | _LEFT_BEHIND
-        return Findings(np.concatenate([told, leaves]))
+        inside = [
+            (attributes, np.unique(crossings))
+            for attributes, crossings in _inside(segments, where, flags, _TO_ANNOUNCE)
+        ]
+        found = []
+        for attributes, now in inside:
+            enters = np.setdiff1d(now, _all(before), assume_unique=True)
+            state = flags[slots_of(enters)]
+            codes: Int64s = np.where(state & REPLACED, _REPLACED, _REGISTERED)
+            codes[state & RESUMED != 0] = _RESUMED
+            found.append(self._told(enters | codes, flags, attributes))
+        for attributes, then in before:
+            leaves = np.setdiff1d(then, _all(inside), assume_unique=True)
+            leaves = leaves[flags[slots_of(leaves)] & _SKIPS[_LEFT_BEHIND] == 0] | _LEFT_BEHIND
+            found.append(Findings(leaves, attributes=attributes))
+        return found
 
-    def _inside_before(self, keys: Int32s, values: Floats, flags: Flags) -> Int64s:
+    def _inside_before(self, where: Whereabouts, flags: Flags) -> list[_Crossings]:
         """Return the keys that were inside what new queries have replaced, and forget that."""
         before = self.predecessors
-        if not len(before) or not keys.size:
+        if not len(before) or not where.keys.size:
             before.clear()
-            return _NOTHING
+            return []
         built = [RegionSegments.build(rows) for rows in before.rows]
-        inside = np.unique(np.concatenate([_NOTHING, *_inside_new(built, keys, values, flags)]))
-        found = before.toggle(inside, keys)
+        inside = _all(_inside(built, where, flags, _TO_ANNOUNCE))
+        found = before.toggle(np.unique(inside), where.keys)
+        found = found[flags[slots_of(found)] & _TO_ANNOUNCE[0] == _TO_ANNOUNCE[1]]
+        slots = slots_of(found)
+        parts = [(rows.shape.attributes, found[np.isin(slots, rows.slot)]) for rows in before.rows]
         before.clear()
-        announced: Int64s = found[flags[slots_of(found)] & _ANNOUNCED == LIVE | NEW]
-        return announced
+        return parts
 
-    def expire(self, keys: Int32s, values: Floats, flags: Flags) -> Findings | None:
+    def expire(self, where: Whereabouts, flags: Flags) -> Sequence[Findings]:
         """Return a leave for each box that an expired key was in."""
-        inside = [part.inside(keys, values, flags, (LIVE_MASK, LIVE)) for part in self.layers]
-        if not inside:
-            return None
-        return self._told(np.concatenate(inside) | np.int64(EXPIRED), flags)
+        return [
+            self._told(crossings | np.int64(EXPIRED), flags, attributes)
+            for attributes, crossings in _inside(self.layers, where, flags, (LIVE_MASK, LIVE))
+        ]
 
     def process(self, step: Step) -> list[Matches | Findings]:
         """Return what each event entered and left."""
@@ -130,17 +143,18 @@ class BorderIndex(KindIndex):
             self._crossings, n, visited = segment.walk(step, self._crossings)
             self.visited += visited
             if n:
-                found.append(self._told(self._crossings[:n].copy(), step.flags))
+                crossings = self._crossings[:n].copy()
+                found.append(self._told(crossings, step.flags, segment.rows.shape.attributes))
         return found
 
-    def _told(self, packed: Int64s, flags: Flags) -> Findings:
+    def _told(self, packed: Int64s, flags: Flags, attributes: tuple[int, ...]) -> Findings:
         """Return the crossings that their queries tell of."""
         if self._skipping:
             options = flags[slots_of(packed)]
             skipped = options & _SKIPS[codes_of(packed)] != 0
             # A crossing that is not told may still undo one that waits to be.
             packed = packed[~skipped | (options & DIVERTED != 0)]
-        return Findings(packed)
+        return Findings(packed, attributes=attributes)
 
     def explain(self, slot: int) -> Explained | None:
         """Return which lists hold a query's borders."""
@@ -162,8 +176,16 @@ class BorderIndex(KindIndex):
         return None
 
 
-def _inside_new(
-    segments: list[RegionSegments], keys: Int32s, values: Floats, flags: Flags
-) -> list[Int64s]:
-    """Return which keys are inside queries that are to be announced."""
-    return [part.inside(keys, values, flags, (_ANNOUNCED, LIVE | NEW)) for part in segments]
+def _inside(
+    segments: Iterable[RegionSegments], where: Whereabouts, flags: Flags, wanted: tuple[int, int]
+) -> list[_Crossings]:
+    """Return the crossings of all boxes that keys are inside of, by the attributes of the boxes."""
+    found: defaultdict[tuple[int, ...], list[Int64s]] = defaultdict(list)
+    for segment in segments:
+        found[segment.rows.shape.attributes].append(segment.inside(where, flags, wanted))
+    return [(attributes, np.concatenate(parts)) for attributes, parts in found.items()]
+
+
+def _all(parts: list[_Crossings]) -> Int64s:
+    """Return the crossings of all parts."""
+    return np.concatenate([np.empty(0, np.int64), *(crossings for _, crossings in parts)])

@@ -21,7 +21,7 @@ import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s, resized, total_bytes
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
-from everquery.index.rows import Rows, Step
+from everquery.index.rows import Rows, Step, Whereabouts
 from everquery.kinds.border.walk import (
     FANOUT_BITS,
     MINUS,
@@ -104,6 +104,7 @@ class RegionSegments:
             step.fresh,
             step.seen,
             step.last,
+            step.earlier,
             *self._lists(),
             self.positions[0],
             step.flags,
@@ -113,10 +114,11 @@ class RegionSegments:
             0,
         )
 
-    def inside(self, keys: Int32s, values: Floats, flags: Flags, wanted: tuple[int, int]) -> Int64s:
+    def inside(self, where: Whereabouts, flags: Flags, wanted: tuple[int, int]) -> Int64s:
         """Return the crossings that `write_inside` writes."""
+        values = where.values(self.rows.shape.attributes)
         crossings, n = write_inside(
-            keys, values, *self._lists(), flags, wanted, np.empty(64, np.int64), 0
+            where.keys, values, *self._lists(), flags, wanted, np.empty(64, np.int64), 0
         )
         return crossings[:n]
 

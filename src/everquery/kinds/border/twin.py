@@ -23,11 +23,19 @@ class Twin(twin.Twin):
         return "enter" if not query.silent and self.inside(query, key, values) else None
 
     def differ(
-        self, query: Border, old: Border, key: object, values: twin.Values, *, undecided: bool
+        self,
+        query: Border,
+        old: Border,
+        key: object,
+        values: twin.Values | None,
+        before: twin.Values | None,
+        *,
+        undecided: bool,
     ) -> str | None:
         """Return a crossing for a key that is on another side than what was told of it."""
-        inside, before = (self.inside(each, key, values) for each in (query, old))
-        if query.silent or inside == (before != undecided):
+        inside = values is not None and self.inside(query, key, values)
+        was_inside = before is not None and self.inside(old, key, before)
+        if query.silent or inside == (was_inside != undecided):
             return None
         return "enter" if inside else "leave"
 

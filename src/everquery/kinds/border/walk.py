@@ -318,12 +318,42 @@ def skip_quiet(
     return end
 
 
+@part
+def recall(
+    key: int, last: Floats, earlier: tuple[Int32s, Int32s, Floats], attributes: Int64s,
+    points: Floats,
+) -> bool:  # fmt: skip
+    """Write where a key was when it was last seen with all attributes known; tell if it was.
+
+    An attribute that the stream does not have is 0: see `Grouped`.
+    """
+    first, older, values = earlier
+    entry = -1
+    while True:
+        known = True
+        for a in range(attributes.size):
+            value = 0.0
+            if attributes[a] < last.shape[0]:
+                value = last[attributes[a], key] if entry < 0 else values[attributes[a], entry]
+            points[BEFORE, a] = value
+            known &= value == value
+        if known:
+            return True
+        if entry >= 0:
+            entry = older[entry]
+        elif key < first.size:
+            entry = first[key]
+        if entry < 0:
+            return False
+
+
 @kernel
 def walk_borders(
     events: tuple[Int32s, Int64s, Int64s, Floats],
     fresh: Bytes,
     seen: Bytes,
     last: Floats,
+    earlier: tuple[Int32s, Int32s, Floats],
     attributes: Int64s,
     lane_key: Int32s,
     lane_start: Int64s,
@@ -344,13 +374,14 @@ def walk_borders(
     Cost: a comparison an event and attribute; a delta query for each list entry passed. A key's
     first event, and a jump over more entries than the boxes around both of its ends, is a search
     through the pyramid of maxima instead: wild streams cost what they would with a range index.
-    Values are never NaN.
+    An event with a NaN among the attributes is passed over, but its key may have expired before it.
 
     Parameters
     ----------
     events : group keys, group starts, positions in the batch, values by attribute
     fresh : 1 for an event before which its key expired, so that it is a first sight
     seen, last : which keys were in sight before the batch, and their last values by attribute
+    earlier : the fields of `Earlier`, for keys whose last values are not all known
     lane_key, lane_start : the keys of the lanes (-1 alone for a segment without keys), first rows
     maxima, level_start : the pyramid over the first attribute's upper ends, where its levels begin
     wanted, all_live : only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count;
@@ -383,9 +414,8 @@ def walk_borders(
         begin = lane_start[lane]
         end = lane_start[lane + 1]
         entry = lane if keyed else key
-        known = seen[key] != 0
+        known = seen[key] != 0 and recall(key, last, earlier, attributes, points)
         for a in range(d):
-            points[BEFORE, a] = last[attributes[a], key]
             region[0, a] = np.nan  # nothing is inside: the first event goes the long way
         at = group_start[group] - 1
         stop = group_start[group + 1]
@@ -394,22 +424,29 @@ def walk_borders(
             at = skip_quiet(quiet, stop, values, attributes, region, fresh)
             if at == stop:
                 break
+            unknown = False
             for a in range(d):
                 if at > quiet:
                     points[BEFORE, a] = values[attributes[a], at - 1]
                 points[NOW, a] = values[attributes[a], at]
+                unknown |= points[NOW, a] != points[NOW, a]
+            if unknown and not (known and fresh[at]):
+                continue
             first_sight = not known or fresh[at] != 0
-            passed = move_key(
-                points, begin, end, entry, first_sight, ends, order, positions, region, moved
-            )
-            around = (
-                moved[BEFORE, PLUS, 0] - moved[BEFORE, MINUS, 0]
-                + moved[NOW, PLUS, 0] - moved[NOW, MINUS, 0]
-            )  # fmt: skip
+            passed = 0
+            around = 0
+            if not unknown:
+                passed = move_key(
+                    points, begin, end, entry, first_sight, ends, order, positions, region, moved
+                )
+                around = (
+                    moved[BEFORE, PLUS, 0] - moved[BEFORE, MINUS, 0]
+                    + moved[NOW, PLUS, 0] - moved[NOW, MINUS, 0]
+                )  # fmt: skip
             if first_sight or passed > FAR + 2 * around:
                 # What the key was in (and, if it expired, is told to have left before this event),
                 # then what it is in. One call in a loop: each call compiles for half a second.
-                for turn in range(0 if known else 1, 2):
+                for turn in range(0 if known else 1, 1 if unknown else 2):
                     expired = 1 if turn == 0 and fresh[at] else 0
                     crossings, n = write_containing(
                         points, turn, not first_sight, begin, end, place[at] - expired,
@@ -426,9 +463,11 @@ def walk_borders(
                     points, moved, place[at], ends, order, slot, flags, wanted, all_live,
                     crossings, n,
                 )  # fmt: skip
-            known = True
+            known = not unknown
             for a in range(d):
                 points[BEFORE, a] = points[NOW, a]
+                if unknown:
+                    region[0, a] = np.nan
     return crossings, n, visited
 
 
@@ -453,7 +492,9 @@ def write_inside(
 
     Parameters
     ----------
-    keys : ascending; ``values[:, place]`` is where key number `place` of them is
+    keys : ascending
+    values : by attribute of the boxes; ``values[:, place]`` is where key number `place` of them is,
+        and a NaN is inside of nothing
     wanted : only slots whose flags under the mask ``wanted[0]`` are ``wanted[1]`` count
     """
     keyed = lane_key[0] >= 0
@@ -468,7 +509,7 @@ def write_inside(
             if lane_key[lane] != keys[place]:
                 continue
         for a in range(attributes.size):
-            points[NOW, a] = values[attributes[a], place]
+            points[NOW, a] = values[a, place]
         crossings, n = write_containing(
             points, NOW, False, lane_start[lane], lane_start[lane + 1], place, ENTER,
             ends, order, slot, maxima, level_start, flags, wanted, crossings, n,

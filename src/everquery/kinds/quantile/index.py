@@ -215,6 +215,8 @@ class QuantileIndex(KindIndex):
             else:
                 together = together or _together(step.grouped)
                 rows = together
+            if step.partial:
+                rows = _known(rows, feed.name.attribute)
             if not rows.key.size:
                 continue
             values = np.ascontiguousarray(rows.values[feed.name.attribute])
@@ -343,6 +345,18 @@ def _of_lanes(grouped: Grouped, feed: Feed) -> Grouped:
     rows = np.flatnonzero(np.repeat(wanted, lengths))
     start = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[wanted])])
     return Grouped(grouped.key[wanted], start, grouped.position[rows], grouped.values[:, rows])
+
+
+def _known(rows: Grouped, attribute: int) -> Grouped:
+    """Return the rows of which a value is known, without keys that have none."""
+    known = ~np.isnan(rows.values[attribute])
+    if known.all():
+        return rows
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])
+    lengths = np.diff(before[rows.start])
+    filled = lengths > 0
+    start = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[filled])])
+    return Grouped(rows.key[filled], start, rows.position[known], rows.values[:, known])
 
 
 def _together(grouped: Grouped) -> Grouped:

@@ -59,7 +59,7 @@ class Twin(twin.Twin):
                     del lanes[key]
 
     def take_in(self, seen: twin.Seen) -> None:
-        """Take a row into the lanes that a query wants."""
+        """Take a row into the lanes that a query wants, if its value is known."""
         for query in self.queries.values():
             self._feeds.setdefault(feed_of(query), Feed())
         for name, feed in self._feeds.items():
@@ -68,8 +68,9 @@ class Twin(twin.Twin):
                 coarsest = COARSEST if name.last is None else COARSEST_WINDOW
                 feed.finest = max(FINEST, min([coarsest, *(query.epsilon for query in here)]))
             if not name.keyed or any(query.by_key or query.key == seen.key for query in here):
-                lane = feed.lanes.setdefault(seen.key if name.keyed else None, [])
-                lane.append(seen.values[self.stream.attributes.index(name.attribute)])
+                value = seen.values[self.stream.attributes.index(name.attribute)]
+                if value is not None:
+                    feed.lanes.setdefault(seen.key if name.keyed else None, []).append(value)
 
     def _queries_of(self, name: FeedName) -> list[Quantile]:
         return [query for query in self.queries.values() if feed_of(query) == name]

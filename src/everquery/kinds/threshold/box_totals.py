@@ -209,6 +209,9 @@ class BoxTotals:
 
     def _count_by_sweeping(self, events: WeighedEvents, flags: Flags, edges: Edges) -> Fires:
         values = np.ascontiguousarray(events.values[list(self.rows.shape.attributes)])
+        unknown = np.isnan(values).any(axis=0)
+        if unknown.any():  # sorted by value they come last, and count nothing there
+            events = replace(events, weight=np.where(unknown, 0, events.weight))
         out, n = np.empty(FIRE_WORDS * 64, np.int64), 0
         lanes = np.searchsorted(self.lane_key, events.key) if self.rows.shape.keyed else [0]
         firing = np.empty(int(np.diff(self.row_start).max()), np.int64)

@@ -22,6 +22,7 @@ DEEPEST = 64  # parentheses and NOTs around each other
 FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 NEVER = "never"
+IS_NULL = "is null"
 
 ARITHMETIC = ("+", "-", "*", "/", "%", "||")
 INSTEAD = {
@@ -36,12 +37,19 @@ INSTEAD = {
 
 
 class Comparison(NamedTuple):
-    """A column compared with a value, or what is never true; the token is for messages."""
+    """A column compared with a value, or what is never true; the token is for messages.
+
+    Attributes
+    ----------
+    certain : bool
+        Whether it is false, and not unknown, where the value of the column is unknown.
+    """
 
     column: str
     operator: str
     value: Number | str | None
     token: Token
+    certain: bool = False
 
 
 def read_condition(cursor: Cursor, stream: Stream) -> tuple[dict[str, Interval], str | int | None]:
@@ -50,7 +58,7 @@ def read_condition(cursor: Cursor, stream: Stream) -> tuple[dict[str, Interval],
     ranges: dict[str, Interval] = {}
     key: str | int | None = None
     for comparison in _read_comparisons(cursor, stream):
-        column, operator, value, token = comparison
+        column, operator, value, token, _ = comparison
         if column == stream.key:
             key = _narrow_key(cursor, comparison, key)
             continue
@@ -86,11 +94,17 @@ def _read_comparisons(cursor: Cursor, stream: Stream) -> Iterator[Comparison]:
         if comparison.operator == NEVER:
             place = comparison.token
             cursor.fail("the condition is never true; the query could never match", place)
+        if comparison.operator == IS_NULL:
+            cursor.fail(
+                "IS NULL is not possible: a query is a box, and an event that lacks the value is"
+                " in none that restricts it",
+                comparison.token,
+            )
         yield comparison
 
 
 def _narrow_key(cursor: Cursor, comparison: Comparison, key: str | int | None) -> str | int:
-    column, operator, value, token = comparison
+    column, operator, value, token, _ = comparison
     if operator != "=":
         cursor.fail(f"{column} is the key, which is compared with = only; found {operator}", token)
     if isinstance(value, float) or value is None:
@@ -130,23 +144,48 @@ def _read_term(cursor: Cursor, stream: Stream, depth: int) -> list[Comparison]:
     elif cursor.accept("TRUE"):
         terms = []
     elif cursor.accept("FALSE"):
-        terms = [Comparison("", NEVER, None, token)]
+        terms = [Comparison("", NEVER, None, token, certain=True)]
     else:
         terms = _read_comparison(cursor, stream)
     while cursor.accept("IS"):
         negative = cursor.accept("NOT")
-        if negative is (cursor.choose(("TRUE", "FALSE")) == "TRUE"):
-            terms = _negated(cursor, terms, token)
+        wanted = cursor.choose(("TRUE", "FALSE")) == "TRUE"
+        terms = _asserted(cursor, terms, token, wanted=wanted, negative=negative)
     return terms
 
 
+def _asserted(
+    cursor: Cursor, terms: list[Comparison], token: Token, *, wanted: bool, negative: bool
+) -> list[Comparison]:
+    """Return what ``IS [NOT] TRUE`` or ``FALSE`` makes of terms: it is never unknown."""
+    if negative and not wanted and not all(term.certain for term in terms):
+        _refuse_unknown(cursor, terms, token)
+    if not negative and not wanted:
+        terms = _negated(cursor, terms, token)
+    terms = [term._replace(certain=True) for term in terms]
+    return _negated(cursor, terms, token) if negative and wanted else terms
+
+
+def _refuse_unknown(cursor: Cursor, terms: list[Comparison], token: Token) -> NoReturn:
+    column = next((term.column for term in terms if term.column), "a value")
+    cursor.fail(
+        f"this holds where {column} is unknown too, and a query is a box; leave IS out, and write"
+        " NOT (...) for the opposite",
+        token,
+    )
+
+
 def _negated(cursor: Cursor, terms: list[Comparison], token: Token) -> list[Comparison]:
-    """Return the opposite; events without a value are refused, so there is no third way."""
+    """Return the opposite; where a value is unknown, so it is."""
     if not terms:
-        return [Comparison("", NEVER, None, token)]
-    column, operator, value, at = terms[0]
+        return [Comparison("", NEVER, None, token, certain=True)]
+    column, operator, value, at, certain = terms[0]
     if len(terms) == 1 and operator == NEVER:
         return []
+    if len(terms) == 1 and operator == IS_NULL:
+        return [terms[0]._replace(operator=">=")]
+    if certain and len(terms) == 1 and operator in NEGATED:
+        _refuse_unknown(cursor, terms, token)
     if len(terms) > 1 or operator not in NEGATED or value is None:
         cursor.fail(
             "the opposite of this is not one range; only a single <, <=, > or >= can be negated."
@@ -168,7 +207,7 @@ def _read_comparison(cursor: Cursor, stream: Stream) -> list[Comparison]:
         _check_value(cursor, stream, column, value, token)
         if cursor.token.word in FLIPPED:
             cursor.fail("one comparison at a time; join two with AND")
-        return [Comparison(column, FLIPPED[operator], value, place)]
+        return [Comparison(column, FLIPPED[operator], value, place, column == stream.key)]
     column = _read_column(cursor, stream)
     if cursor.accept("BETWEEN"):
         low = _read_bound(cursor, stream, column)
@@ -176,21 +215,23 @@ def _read_comparison(cursor: Cursor, stream: Stream) -> list[Comparison]:
         high = _read_bound(cursor, stream, column)
         return [Comparison(column, ">=", low, token), Comparison(column, "<=", high, token)]
     if cursor.token.word == "IS":
-        return _read_null_test(cursor, column, token)
+        return _read_null_test(cursor, stream, column, token)
     operator = _read_operator(cursor, on_key=column == stream.key)
     bound = _read_bound(cursor, stream, column, unbounded=operator != "=")
     if cursor.token.word in FLIPPED:
         cursor.fail("one comparison at a time; join two with AND")
-    return [Comparison(column, operator, bound, token)]
+    return [Comparison(column, operator, bound, token, column == stream.key)]
 
 
-def _read_null_test(cursor: Cursor, column: str, token: Token) -> list[Comparison]:
-    """Read ``IS [NOT] NULL``: an event without a value never reaches a query."""
+def _read_null_test(cursor: Cursor, stream: Stream, column: str, token: Token) -> list[Comparison]:
+    """Read ``IS [NOT] NULL``; an event without key never reaches a query."""
     cursor.expect("IS")
     negative = cursor.accept("NOT")
     if not cursor.accept("NULL"):
         cursor.fail_expected(["NULL"], f"NULL ({column} is a column, not a condition)")
-    return [] if negative else [Comparison("", NEVER, None, token)]
+    if column == stream.key:
+        return [] if negative else [Comparison("", NEVER, None, token, certain=True)]
+    return [Comparison(column, ">=" if negative else IS_NULL, None, token, certain=True)]
 
 
 def _read_operator(cursor: Cursor, *, on_key: bool = False) -> str:
@@ -229,7 +270,7 @@ def _refuse_operand(cursor: Cursor) -> NoReturn:
     if token.kind == WORD and token.word != "SELECT" and cursor.peek().word == "(":
         cursor.fail(f"{token} is not possible: a condition has no functions")
     if token.word == "NULL":
-        cursor.fail("nothing compares with NULL; events without a value are refused anyway")
+        cursor.fail("nothing compares with NULL; an event that lacks a value is not seen anyway")
     if token.kind == WORD:
         cursor.fail(
             f"expected a value, found {token}: a column is compared with a number, a 'string' or"

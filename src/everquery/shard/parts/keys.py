@@ -13,6 +13,8 @@ from everquery.core.invariants import (
     Column,
     Contents,
     check_count,
+    check_none,
+    of_type,
     refuse,
 )
 from everquery.core.parts import Part, Saved
@@ -25,14 +27,20 @@ COLUMNS = {
     "seen": Column("uint8", ("saved",), below=2),
     "next_seq": Column("int64", ("saved",), least=0, below=MOST),
     "last_time": Column(TIME, ("saved",)),
-    "last": Column("float64", ("attributes", "saved")),
+    "last": Column("float64", ("attributes", "saved"), with_nan=True),
+}
+SIGHTS = {
+    "sights.held": Column("int64", ("saved",), least=0, below=MOST),
+    "sights.seq": Column("int64", ("sights",), least=0, below=MOST),
+    "sights.time": Column(TIME, ("sights",)),
+    "sights.values": Column("float64", ("attributes", "sights"), with_nan=True),
 }
 HELD = {
     "held.key": Column("int32", ("held",), least=0, below="keys"),
     "held.time": Column(TIME, ("held",)),
     "held.seq": Column("int64", ("held",)),
-    "held.values": Column("float64", ("attributes", "held")),
-    "held.weight": Column("int64", ("held",), least=1, below=HEAVIEST + 1),
+    "held.values": Column("float64", ("attributes", "held"), with_nan=True),
+    "held.weight": Column("int64", ("held",), least=-HEAVIEST, below=HEAVIEST + 1),
     "held.arrived": Column("int64", ("held",), least=0, below="arrived"),
 }
 AHEAD = {
@@ -111,8 +119,13 @@ class KeysPart(Part):
         """Return which keys were saved, and the number of the first that is named."""
         shard, stream, values = self._shard, self._shard.stream, saved.values
         keyed = stream.key is not None
-        for name in ("arrived", "events", "notices", "first"):
+        for name in ("arrived", "events", "notices", "first", "partial"):
             check_count(name, values.get(name))
+        counts = of_type(values, "partial_by_column", dict)
+        if not counts.keys() <= {*stream.attributes, stream.weight}:
+            refuse("events with unknown values are counted by other columns than the stream's")
+        for name, count in counts.items():
+            check_count(f"events without {name[:80]!r}", count)
         kinds = ("string", "int64", None) if keyed else ("null",)
         if "key_type" not in values or values["key_type"] not in kinds:
             refuse(f"keys have type {values.get('key_type')!r}, which can't be on this stream")
@@ -123,7 +136,7 @@ class KeysPart(Part):
         values.setdefault("passed", values.get("newest"))  # of an everquery that did not save it
         for name in TIMES:
             check_time(name, values, kind)
-        sizes = {"attributes": len(stream.places), "arrived": values["arrived"]}
+        sizes = {"attributes": len(stream.attributes), "arrived": values["arrived"]}
         contents = Contents(saved.arrays, sizes, dtype_of(kind))
         first = values["first"]
         if first != (0 if saved.whole else len(self._keys)) and keyed:
@@ -136,6 +149,8 @@ class KeysPart(Part):
             contents.check(CHANGED)
         contents.sizes.setdefault("saved", contents.sizes["keys"] if keyed else 1)
         contents.check(COLUMNS)
+        contents.check(SIGHTS)
+        _check_sights(contents)
         contents.check(HELD)
         if contents.has("ahead.key"):
             contents.check(AHEAD)
@@ -152,6 +167,19 @@ class KeysPart(Part):
             shard.set_time_type(kind)
         every = np.arange(contents.sizes["saved"], dtype=np.int32)
         return (every if saved.whole else saved.arrays["number"]), first
+
+
+def _check_sights(contents: Contents) -> None:
+    """Raise if earlier events can't be those of their keys: newest first, before the last one."""
+    held, seq = contents["sights.held"], contents["sights.seq"]
+    if held.sum(dtype=np.float64) != seq.size:
+        refuse(f"keys have {held.sum()} earlier events, and there are {seq.size}")
+    check_none((held > 0) & (contents["seen"] == 0), "sights.held", held, "of a key out of sight")
+    ends = np.cumsum(held)
+    newer = np.concatenate([np.zeros(1, np.int64), seq[:-1]])[: seq.size]
+    filled = held > 0
+    newer[(ends - held)[filled]] = contents["next_seq"][filled] - 1
+    check_none(seq >= newer, "sights.seq", seq, "not before the next newer one")
 
 
 def _check_key_names(contents: Contents, kind: str | None) -> int:

@@ -88,7 +88,9 @@ def check_shape(shape: object, stream: Stream) -> tuple[str, tuple[int, ...], bo
     if not isinstance(keyed, bool) or (keyed and stream.key is None):
         refuse(f"queries of a shape have keys or not: {short(keyed)}")
     places = attributes if isinstance(attributes, list) else []
-    known = len(stream.places)
+    known = len(stream.attributes)
+    if places == [known] and KINDS[kind].spec.boxed:
+        return kind, (known,), keyed  # empty boxes
     rising = all(is_whole(a) and 0 <= a < known for a in places) and all(
         a < b for a, b in pairwise(places)
     )

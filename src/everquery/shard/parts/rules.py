@@ -210,7 +210,7 @@ class WaitingPart(Part):
         return {
             "queries": kept.size,
             "keys": len(self._contents.keys),
-            "attributes": len(self._contents.stream.places),
+            "attributes": len(self._contents.stream.attributes),
             "figures": len(self._figures()),
         }
 

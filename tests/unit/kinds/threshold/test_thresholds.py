@@ -1,5 +1,7 @@
 """What thresholds promise, and what they refuse."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -102,12 +104,45 @@ class TestLargeNumbers:
         assert engine.dead_letters()["reason"].to_pylist() == ["bad_weight"] * 2
 
 
-@pytest.mark.parametrize("weights", [[0, 5], [-1, 5], [1.5, 5.0], [None, 5]])
-def test_bad_weights_count_nothing(weights):
-    engine = engine_of(eq.Threshold("t", {}, total=100))
+@pytest.mark.parametrize("weights", [[0, 5], [-1, 5], [math.nan, 5.0], [None, 5]])
+def test_an_event_of_unknown_weight_is_seen_by_queries_that_count(weights):
+    counting = eq.Threshold("c", {}, total=100, count=True)
+    boxes = eq.Threshold("b", {"x": (0, 1)}, total=100, key="a")
+    engine = engine_of(eq.Threshold("t", {}, total=100), counting, boxes)
     engine.process(pa.table({"k": ["a", "a"], "x": [0.0, 0.0], "w": weights}))
+    assert (engine.progress("t"), engine.progress("b"), engine.progress("c")) == (5, 5, 2)
+    assert engine.stats()["dead_letters"] == 0
+    assert engine.stats()["partial_by_column"] == {"w": 1}
+
+
+def test_a_weight_that_is_no_whole_number_is_a_dead_letter():
+    engine = engine_of(eq.Threshold("t", {}, total=100))
+    engine.process(pa.table({"k": ["a", "a"], "x": [0.0, 0.0], "w": [1.5, 5.0]}))
     assert engine.progress("t") == 5
-    assert engine.stats()["dead_letters"] == 1
+    assert engine.stats()["dead_letters_by_reason"] == {"bad_weight": 1}
+
+
+@pytest.mark.parametrize("rows", [40, 4_000])
+def test_boxes_do_not_see_events_that_lack_an_attribute(rows):
+    """A few events stab the boxes, many are swept."""
+    stream = eq.Stream("s", attributes=["x", "y"], weight="w")
+    engine = eq.Engine(stream)
+    rng = np.random.default_rng(rows)
+    low = rng.uniform(0, 5, (2, 50))
+    queries = [
+        eq.Threshold(f"t{i}", {"x": (a, None), "y": (None, b + 4)}, total=2**50)
+        for i, (a, b) in enumerate(low.T)
+    ]
+    engine.register([*queries, eq.Threshold("x", {"x": (2, 8)}, total=2**50)])
+    values = rng.uniform(0, 10, (2, rows))
+    values[rng.random(values.shape) < 0.2] = math.nan
+    weight = rng.integers(-1, 5, rows)
+    engine.process(pa.table({"x": values[0], "y": values[1], "w": weight}))
+    heavy = np.maximum(weight, 0)
+    for i, (a, b) in enumerate(low.T):
+        inside = (values[0] >= a) & (values[1] < b + 4)
+        assert engine.progress(f"t{i}") == heavy[inside].sum()
+    assert engine.progress("x") == heavy[(values[0] >= 2) & (values[0] < 8)].sum()
 
 
 class TestEnds:
