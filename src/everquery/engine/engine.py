@@ -264,14 +264,16 @@ class Engine(Listening):
     def stats(self) -> dict[str, Any]:
         """Return counts of queries by kind, bytes by structure, events, notices, dead letters.
 
-        ``ended`` counts the queries that ended by themselves since this engine was opened: once
-        thresholds that fired, and queries whose ``ttl`` passed. ``last_failed_merge`` is why the
-        last merge of segments failed, or None; answers do not depend on merges, and one that
-        failed is tried again (logger ``everquery.engine``). ``registry`` is None without one;
-        else it has the ``position`` that its log has been followed to, as ``trouble`` why the last
-        batch could not follow it further, or None, as ``altered`` in what its stream differs from
-        this engine's, or None, and as ``left_out`` the queries that only the altered one can have.
-        ``held`` and ``ahead`` count events that the grace or ``max_ahead`` lets wait.
+        ``partial`` counts the accepted events that lack a value, and ``partial_by_column`` those
+        that lack one of each column. ``ended`` counts the queries that ended by themselves since
+        this engine was opened: once thresholds that fired, and queries whose ``ttl`` passed.
+        ``last_failed_merge`` is why the last merge of segments failed, or None; answers do not
+        depend on merges, and one that failed is tried again (logger ``everquery.engine``).
+        ``registry`` is None without one; else it has the ``position`` that its log has been
+        followed to, as ``trouble`` why the last batch could not follow it further, or None, as
+        ``altered`` in what its stream differs from this engine's, or None, and as ``left_out`` the
+        queries that only the altered one can have. ``held`` and ``ahead`` count events that the
+        grace or ``max_ahead`` lets wait.
         ``failed_callbacks`` counts the calls of `on` that raised, and ``last_failed_callback`` is
         what the last one did.
         """

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from everquery.core.arrays import Array, Int32s
+from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.index.clock import Due
 from everquery.index.rows import Findings, Matches, Step
 from everquery.index.sort_keys import at_events, positions_of
@@ -20,7 +20,7 @@ from everquery.shard.deadlines import (
     clock_of,
     passage_of,
 )
-from everquery.shard.order import about, in_order
+from everquery.shard.order import Found, about, in_order
 from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices
 from everquery.state.accepted import Accepted, Events

@@ -1,11 +1,14 @@
 """Events from Kafka topics and notices to them.
 
-What can't be read is not dropped: its columns are null, so that it becomes a dead letter.
+What can't be read is not dropped: its columns are null, so that it becomes a dead letter. Of JSON,
+the column `UNREADABLE` has the values that could not be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 
 import pyspark
 from pyspark.errors import AnalysisException
@@ -17,6 +20,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     DoubleType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -24,6 +28,7 @@ from pyspark.sql.types import (
 
 from everquery.errors import SparkError
 from everquery.spark.rows import quoted
+from everquery.state.events import UNREADABLE
 from everquery.stream import Stream
 
 SCALA = "2.13"
@@ -87,8 +92,9 @@ def read_json(
     Returns
     -------
     DataFrame
-        The columns of the stream and of `types`; then ``kafka_topic``, ``kafka_partition``,
-        ``kafka_offset``, ``kafka_timestamp``, ``kafka_key`` and ``kafka_value``.
+        The columns of the stream and of `types`; then ``everquery unreadable``, which tells `watch`
+        what could not be read; ``kafka_topic``, ``kafka_partition``, ``kafka_offset``,
+        ``kafka_timestamp``, ``kafka_key`` and ``kafka_value``.
     """
     fields = _fields(stream, types or {})
     records = _read(spark, servers, topic, options or {})
@@ -103,7 +109,9 @@ def read_json(
     for i, field in enumerate(fields):
         if field.name in stream.attributes and isinstance(field.dataType, DoubleType):
             columns[i] = _never_rounded(columns[i], text, field.name)
-    named = [column.alias(name) for column, name in zip(columns, fields.names, strict=True)]
+    found = dict(zip(fields.names, columns, strict=True))
+    named = [column.alias(name) for name, column in found.items()]
+    named.append(_unread({name: found[name] for name in stream.columns()}, text).alias(UNREADABLE))
     return events.select(*named, *(name for name in records.columns if name not in fields.names))
 
 
@@ -203,6 +211,24 @@ def _never_rounded(value: Column, text: Column, name: str) -> Column:
     exact = digits.try_cast("decimal(38,0)") == value.try_cast("decimal(38,0)")
     fine = ~digits.rlike("^-?[0-9]+$") | fn.coalesce(exact, fn.lit(False))
     return fn.when(fn.abs(value) < EXACT, value).when(fine, value)
+
+
+def _unread(columns: Mapping[str, Column], text: Column) -> Column:
+    """Return which columns are null though the record has a value there, with that value as text.
+
+    Records that lack nothing are not read again.
+    """
+    texts = fn.from_json(text, ArrayType(MapType(StringType(), StringType())), _STRICT)
+    record = fn.when(fn.size(texts) == 1, fn.get(texts, fn.lit(0)))
+    pairs = []
+    for name, column in columns.items():
+        value = fn.try_element_at(record, fn.lit(name))
+        pair = fn.struct(fn.lit(name).alias("key"), value.alias("value"))
+        pairs.append(fn.when(column.isNull() & value.isNotNull(), pair))
+    unread = fn.map_from_entries(fn.array_compact(fn.array(*pairs)))
+    whole = fn.create_map(fn.lit(next(iter(columns))), fn.lit("a record"))
+    lacking = reduce(or_, (column.isNull() for column in columns.values()))
+    return fn.when(lacking, fn.when(record.isNull(), whole).otherwise(unread))
 
 
 def _field(struct: str, name: str) -> Column:
