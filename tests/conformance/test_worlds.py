@@ -1,7 +1,8 @@
 """Random worlds: everything that can happen to queries and events at once, against brute force.
 
-Ties, disorder within and across keys, grace, all rules of time, queries that come and go, restarts
-from snapshots, a registry that is compacted in between, and several engines that follow it.
+Ties, disorder within and across keys, events that lack values, grace, all rules of time, queries
+that come and go, restarts from snapshots, a registry that is compacted in between, and several
+engines that follow it.
 ``EVERQUERY_WORLDS`` says how many of them, and ``EVERQUERY_FIRST_WORLD`` where to begin.
 """
 
@@ -105,6 +106,7 @@ def random_world(seed, *, steps):
             key = str(rng.choice(KEYS))
             event = {"t": time - int(rng.integers(0, late + 1)) - lags[key]}
             event |= {"k": key, "x": float(rng.integers(0, 6)), "w": int(rng.choice([1, 2, 30]))}
+            event |= dict.fromkeys((name for name in "xw" if rng.random() < 0.1), None)
             if stream.max_ahead is not None and rng.random() < wrong:
                 event["t"] += int(rng.choice([60, 1_000]))
             batch.append({name: event[name] for name in stream.columns()})

@@ -81,7 +81,7 @@ class SparkRunner:
         parts = [batch.slice(a, b - a) for a, b in pairwise(cuts) if b > a]
         self.folder.write_together(self.files, parts or [batch])
         self.files += 1
-        self._run(batch.schema).processAllAvailable()
+        self._run(self._all_columns(batch.schema)).processAllAvailable()
         new = told(self.folder, after=self.batch)
         self.batch = self.query.lastProgress["batchId"]
         if new.num_rows:
@@ -89,6 +89,14 @@ class SparkRunner:
             self.letters.append(new.filter(refused).select(["key", "time", "reason"]))
             new = new.filter(pc.invert(refused))
         return self._plain(new)
+
+    def _all_columns(self, schema: pa.Schema) -> pa.Schema:
+        """Return a schema with the columns that this batch lacks, and a later one may have."""
+        for name in self.stream.columns():
+            if name not in schema.names:
+                kind = pa.int64() if name == self.stream.weight else pa.float64()
+                schema = schema.append(pa.field(name, kind))
+        return schema
 
     def _publish(self) -> None:
         """Let Spark see all changes since the last batch at once, as an engine does."""

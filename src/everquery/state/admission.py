@@ -358,10 +358,8 @@ class Admission:
         """Count the accepted events that lack something, by column too."""
         stream = self._stream
         unknown: dict[str, Bools] = {}
-        if stream.weight is not None:
-            without = weight[grouped.position >> 1] <= 0
-            if without.any():
-                unknown[stream.weight] = without
+        if stream.weight is not None and weight.min(initial=1) <= 0:
+            unknown[stream.weight] = weight[grouped.position >> 1] <= 0
         if partial:
             for name, values in zip(stream.attributes, grouped.values, strict=False):
                 missing = np.isnan(values)

@@ -53,7 +53,7 @@ REASONS = (
     AHEAD,
 ) = range(len(REASONS))
 UNREADABLE_TYPE = pa.map_(pa.string(), pa.string())
-_INTEGER = r"^\s*[+-]?\d+\s*$"
+_LONG_INTEGER = r"^\s*[+-]?\d{16,}\s*$"  # one that float64 may not hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class _Faults:
     def note_unread(self, name: str, reason: int, *, number: int | None = None) -> None:
         """Note a reason for rows of which a column could not be read.
 
-        `number` is the reason where the text is a whole number, so one that is too long.
+        `number` is the reason where the text is a whole number that is too long.
         """
         if name not in self._unread:
             return
@@ -168,7 +168,7 @@ class _Faults:
         fresh = self.refused[rows] == FINE
         reasons = np.full(rows.size, reason, np.uint8)
         if number is not None:
-            reasons[np.asarray(pc.match_substring_regex(texts, _INTEGER))] = number
+            reasons[np.asarray(pc.match_substring_regex(texts, _LONG_INTEGER))] = number
         self.refused[rows[fresh]] = reasons[fresh]
         self._keep(rows[fresh], texts.filter(pa.array(fresh)))
 
@@ -211,8 +211,7 @@ def unread_values(batch: pa.RecordBatch | pa.Table) -> dict[str, tuple[Int64s, p
 
 def _is_map_of_texts(kind: pa.DataType) -> bool:
     """Tell whether it is `UNREADABLE_TYPE`; what others write may differ in what can be null."""
-    types = pa.types
-    return types.is_map(kind) and types.is_string(kind.key_type) and types.is_string(kind.item_type)
+    return bool(pa.types.is_map(kind) and {kind.key_type, kind.item_type} == {pa.string()})
 
 
 def _columns(batch: pa.RecordBatch | pa.Table, stream: Stream) -> dict[str, pa.Array]:
