@@ -19,6 +19,7 @@ SPANS = ("grace", "expire_after", "max_ahead")  # the fields of a stream that ar
 ROLES = ("name", "key", "time", "attributes", "weight")  # of a stream: what its columns are
 
 MOST_ATTRIBUTES = 60
+NAMELESS = -1  # the position behind those of the attributes: see `Stream.places`
 
 LETTER_COLUMNS = ("position", "detail")  # of dead letters, besides those of notices
 
@@ -124,9 +125,10 @@ class Stream:
 
     @property
     def places(self) -> Sequence[str]:
-        """What boxes may restrict: the attributes, and a value without name behind them.
+        """What boxes may restrict, by position: the attributes, and a value without name.
 
-        That value is always 0, and an event never lacks it: empty boxes are found by it.
+        That value is always 0, and an event never lacks it: empty boxes are found by it. Its
+        position is `NAMELESS`, however many attributes there are.
         """
         return (*self.attributes, "")
 

@@ -24,8 +24,8 @@ class Shape:
     Attributes
     ----------
     attributes : tuple of int
-        The stream's attributes that the boxes restrict, by position. Empty boxes restrict one that
-        stands behind the stream's last: see `Grouped`.
+        The stream's attributes that the boxes restrict, by position; `NAMELESS` alone where boxes
+        are empty.
     keyed : bool
         Whether each row sees the events of one key only.
     counting : bool
@@ -115,7 +115,7 @@ class Grouped:
         The event's place in the batch's order, which sorts the notices.
     values : float64, shape (all attributes of the stream and one more, n)
         NaN where a value is unknown. The last row is 0, and all events have it: empty boxes are
-        found by it.
+        found by it. Its place is `NAMELESS`: counted from the end.
     """
 
     key: Int32s

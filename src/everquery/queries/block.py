@@ -18,7 +18,7 @@ from everquery.queries.labels import Labels
 from everquery.queries.numbers import NumberColumn
 from everquery.queries.spans import SpanColumn, column_of_spans
 from everquery.queries.spec import Query
-from everquery.stream import Stream
+from everquery.stream import NAMELESS, Stream
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -40,8 +40,8 @@ class QueryBlock:
     ids : Arrow array of strings, none null
     keys : Arrow array of strings or int64, none null; None for queries without key
     attributes : tuple of int
-        Positions in the stream's attributes, ascending. Of empty boxes it is one position, behind
-        the last, with a range without limits.
+        Positions in the stream's attributes, ascending. Of empty boxes it is `NAMELESS` alone, with
+        a range without limits.
     low, high : float64, shape (attributes, n)
         Half-open; a `high` of NaN has no upper limit.
     options : dict of bool, shape (n,)
@@ -155,7 +155,7 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
         if query.parts()[0] is not query:
             raise InvalidQueryError(f"query {query.id!r} is a composite; register its parts()")
         groups[query.kind, query.key is not None, tuple(query.box)].append(row)
-    position = {name: i for i, name in enumerate(stream.places)}
+    position = {name: i for i, name in enumerate(stream.attributes)}
     blocks = []
     for (kind, keyed, names), rows in groups.items():
         members = [queries[row] for row in rows]
@@ -167,7 +167,7 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
             order = sorted(names, key=position.__getitem__)
             ends = np.array([[query.box[name].half_open() for query in members] for name in order])
         else:  # an empty box is found by the value without name
-            order = [stream.places[-1]]
+            order = []
             ends = np.array([[(-math.inf, math.nan)] * len(members)])
         blocks.append(
             QueryBlock(
@@ -175,7 +175,7 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                 row=np.array(rows),
                 ids=pa.array([query.id for query in members], pa.string()),
                 keys=keys,
-                attributes=tuple(position[name] for name in order),
+                attributes=tuple(position[name] for name in order) or (NAMELESS,),
                 low=np.ascontiguousarray(ends[:, :, 0]),
                 high=np.ascontiguousarray(ends[:, :, 1]),
                 options={

@@ -19,7 +19,7 @@ from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, Query
 from everquery.queries.table_columns import fail, no_errors, read_columns
 from everquery.queries.zones import bad_zones
-from everquery.stream import Stream
+from everquery.stream import NAMELESS, Stream
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -370,7 +370,7 @@ def _blocks(
 ) -> Iterator[QueryBlock]:
     """Yield the good rows, split by the attributes they restrict and by whether they have a key."""
     ids, keys = columns["id"], columns.get("key")
-    bounded[-1, ~bounded.any(axis=0)] = True  # an empty box is found by the value without name
+    bounded[NAMELESS, ~bounded.any(axis=0)] = True  # empty boxes are found by that
     pattern = np.zeros(len(ids), np.int64)
     for a in range(len(bounded)):
         pattern = 2 * pattern + bounded[a]
@@ -378,6 +378,8 @@ def _blocks(
     for chosen in np.unique(pattern[good]):
         picked = np.flatnonzero(good & (pattern == chosen))
         attributes = tuple(np.flatnonzero(bounded[:, picked[0]]).tolist())
+        if bounded[NAMELESS, picked[0]]:
+            attributes = (NAMELESS,)
         where = pa.array(picked)
         whole = picked.size == len(ids)
         yield QueryBlock(

@@ -24,7 +24,7 @@ from everquery.queries.numbers import NO_NUMBER
 from everquery.queries.spans import FRACTION, NANOSECONDS, NO_SPAN, SpanColumn
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY
 from everquery.queries.zones import bad_zones
-from everquery.stream import Stream
+from everquery.stream import NAMELESS, Stream
 
 LARGEST_ROW = 2**31 - 1
 
@@ -85,12 +85,12 @@ def _shape(
     places = np.array(block.attributes)
     yield len(places) != len(block.low), "it has more or fewer ranges than attributes"
     yield bool((np.diff(places) <= 0).any()), "its attributes are not in their order"
-    empty = block.attributes == (len(stream.attributes),)
+    empty = block.attributes == (NAMELESS,)
     about_one = len(places) == 1 and not (empty and spec.about_attribute)
     yield not spec.boxed and not about_one, f"a {block.kind} query is about one attribute"
     limited = (block.low != -np.inf) | ~np.isnan(block.high)
     yield empty and bool(limited.any()), "it restricts no attribute, and has limits"
-    yield len(places) > 1 and len(stream.attributes) in places, "it restricts what has no name"
+    yield len(places) > 1 and NAMELESS in places, "it restricts what has no name"
     yield block.keys is not None and stream.key is None, "it has a key, and the stream has none"
     yield (block.row < 0) | (block.row > LARGEST_ROW), "its row has no such number"
     yield np.diff(block.row, prepend=-1) <= 0, "its row comes before the one in front of it"

@@ -23,7 +23,7 @@ from everquery.queries.block import TEXTS, QueryBlock
 from everquery.queries.known import KNOWN
 from everquery.queries.spans import SpanColumn
 from everquery.registry.block_checks import check_blocks
-from everquery.stream import Stream
+from everquery.stream import NAMELESS, Stream
 
 CODEC = "lz4"
 EMPTY_BOXES = "empty boxes"  # in the metadata of blocks that say which boxes are empty
@@ -137,7 +137,7 @@ def _block_of_bytes(data: pa.Buffer, stream: Stream) -> QueryBlock:
         if kind not in KNOWN:
             raise ValueError(f"they are of the kind {kind!r}, which this everquery lacks")
         names = json.loads(meta[b"attributes"])
-        attributes = tuple(stream.places.index(name) for name in names)
+        attributes = tuple(stream.attributes.index(name) if name else NAMELESS for name in names)
         _check_schema(reader.schema, KNOWN[kind].spec, stored := _places(reader.schema))
         columns = _columns(reader)
     size = len(columns["id"])
@@ -147,7 +147,7 @@ def _block_of_bytes(data: pa.Buffer, stream: Stream) -> QueryBlock:
     unlimited = np.all((low == -np.inf) & np.isnan(high)) and KNOWN[kind].spec.boxed
     if unlimited and attributes == (0,) and EMPTY_BOXES.encode() not in meta:
         # Empty boxes were once written as ranges without limits of the first attribute.
-        attributes = (len(stream.attributes),)
+        attributes = (NAMELESS,)
     row = np.asarray(columns["row"]) if "row" in columns else np.arange(first, first + size)
     return QueryBlock(
         kind=kind,
@@ -265,7 +265,7 @@ def attributes_of_parts(payload: bytes) -> set[str]:
             with pa.ipc.open_stream(data) as reader:
                 meta = reader.schema.metadata or {}
             named.update(map(str, json.loads(meta[b"attributes"])))
-    return named
+    return named - {""}
 
 
 def ids_of_parts(payload: bytes) -> list[str]:

@@ -30,7 +30,7 @@ def strangers(change: Change, stream: Stream) -> dict[tuple[str, str], str]:
         found += [(query.kind, query.id) for query in change.queries if set(query.box) - known]
     elif isinstance(change, RegisterBlocks):
         for block in change.blocks:
-            if max(block.attributes) >= len(stream.places):
+            if max(block.attributes) >= len(stream.attributes):
                 found += [(block.kind, query_id) for query_id in block.ids.to_pylist()]
     return dict.fromkeys(found, reason)
 
@@ -41,7 +41,7 @@ def without_strangers(change: Change, stream: Stream) -> Change:
         known = set(stream.attributes)
         return Register(tuple(query for query in change.queries if not set(query.box) - known))
     if isinstance(change, RegisterBlocks):
-        number = len(stream.places)
+        number = len(stream.attributes)
         return RegisterBlocks(
             tuple(block for block in change.blocks if np.max(block.attributes) < number)
         )

@@ -19,6 +19,7 @@ from everquery.core.jit import kernel
 from everquery.core.parts import Saved
 from everquery.index.rows import Earlier, Grouped
 from everquery.state.accepted import Accepted, Events
+from everquery.stream import NAMELESS
 
 NONE = -1
 THE_LAST = -1  # the key's last event
@@ -217,8 +218,8 @@ class Sights:
         return Earlier(self._lists.first, self._lists.older, self._kept.values)
 
     def need(self, attributes: Sequence[int]) -> int:
-        """Return a bit for each attribute that there is."""
-        return sum(1 << a for a in attributes if a < self._attributes)
+        """Return a bit for each attribute."""
+        return sum(1 << a for a in attributes if a != NAMELESS)
 
     def masks(self, values: Floats) -> Int64s:
         """Return a bit for each attribute that events know; `values` may have further rows."""
@@ -445,11 +446,11 @@ class Whereabouts:
     def values(self, attributes: Sequence[int]) -> Floats:
         """Return the values of some attributes there, NaN where a key was not seen with them all.
 
-        An attribute that the stream does not have is 0 everywhere: see `Grouped`.
+        What is `NAMELESS` is 0 everywhere: see `Grouped`.
         """
         events = self.events(attributes)
         values = np.zeros((len(attributes), len(events)))
         for row, a in zip(values, attributes, strict=True):
-            if a < len(events.values):
+            if a != NAMELESS:
                 row[:] = events.values[a]
         return values

@@ -11,6 +11,7 @@ from everquery.core.parts import Saved
 from everquery.index.rows import Grouped
 from everquery.state.accepted import Accepted, Events
 from everquery.state.sights import Sights, Whereabouts
+from everquery.stream import NAMELESS
 
 ATTRIBUTES = 3
 NEEDS = [
@@ -172,6 +173,6 @@ def test_whereabouts_know_an_attribute_that_the_stream_has_not():
     model = Model(keys=2)
     model.take([(0, (1, np.nan, 3), False), (1, (np.nan, 2, 3), False)])
     where = Whereabouts(model.last_events(np.arange(2, dtype=np.int32)), model.sights)
-    np.testing.assert_array_equal(where.values((ATTRIBUTES,)), [[0, 0]])
+    np.testing.assert_array_equal(where.values((NAMELESS,)), [[0, 0]])
     np.testing.assert_array_equal(where.values((0, 2)), [[1, np.nan], [3, np.nan]])
     assert where.keys.tolist() == [0, 1]

@@ -325,7 +325,7 @@ def recall(
 ) -> bool:  # fmt: skip
     """Write where a key was when it was last seen with all attributes known; tell if it was.
 
-    An attribute that the stream does not have is 0: see `Grouped`.
+    What is `NAMELESS`, so negative, is 0: see `Grouped`.
     """
     first, older, values = earlier
     entry = -1
@@ -333,7 +333,7 @@ def recall(
         known = True
         for a in range(attributes.size):
             value = 0.0
-            if attributes[a] < last.shape[0]:
+            if attributes[a] >= 0:
                 value = last[attributes[a], key] if entry < 0 else values[attributes[a], entry]
             points[BEFORE, a] = value
             known &= value == value

@@ -16,7 +16,7 @@ from everquery.queries.block import TEXTS
 from everquery.queries.labels import Labels
 from everquery.queries.spec import LONGEST_ID, bad_text
 from everquery.queries.zones import bad_zone
-from everquery.stream import Stream
+from everquery.stream import NAMELESS, Stream
 
 
 def check_ids(contents: Contents) -> None:
@@ -89,8 +89,8 @@ def check_shape(shape: object, stream: Stream) -> tuple[str, tuple[int, ...], bo
         refuse(f"queries of a shape have keys or not: {short(keyed)}")
     places = attributes if isinstance(attributes, list) else []
     known = len(stream.attributes)
-    if places == [known] and KINDS[kind].spec.boxed:
-        return kind, (known,), keyed  # empty boxes
+    if places == [NAMELESS] and KINDS[kind].spec.boxed:
+        return kind, (NAMELESS,), keyed  # empty boxes
     rising = all(is_whole(a) and 0 <= a < known for a in places) and all(
         a < b for a, b in pairwise(places)
     )

@@ -139,6 +139,17 @@ def test_a_range_without_limits_needs_a_value_and_an_empty_box_needs_none(tmp_pa
         assert each.queries()["x_lo"].to_pylist() == [None] * 5
 
 
+def test_an_empty_box_stays_empty_where_its_stream_gets_an_attribute(tmp_path):
+    url = f"sqlite:///{tmp_path}/queries.db"
+    with eq.Engine(STREAM, registry=url) as engine:
+        engine.register_table(pa.table({"id": ["table"]}), kind="border")
+        engine.register(ALL)
+        engine.sql("ALTER STREAM s ADD z DOUBLE")
+    with eq.open(url) as opened:
+        opened.register_table(pa.table({"id": ["z", "more"], "z_lo": [1.0, None]}), kind="border")
+        assert [row[0] for row in feed(opened, ("a", 1, None, 5))] == ["table", "all", "more"]
+
+
 @pytest.mark.parametrize("batch", [1, 7, 60])
 def test_sensors_that_send_one_measure_at_a_time(batch):
     """Many boxes, so that walks go over borders and jump, with expiries between."""
