@@ -144,7 +144,7 @@ def test_an_empty_box_stays_empty_where_its_stream_gets_an_attribute(tmp_path):
     with eq.Engine(STREAM, registry=url) as engine:
         engine.register_table(pa.table({"id": ["table"]}), kind="border")
         engine.register(ALL)
-        engine.sql("ALTER STREAM s ADD z DOUBLE")
+        engine.sql("ALTER STREAM s ADD COLUMN z DOUBLE")
     with eq.open(url) as opened:
         opened.register_table(pa.table({"id": ["z", "more"], "z_lo": [1.0, None]}), kind="border")
         assert [row[0] for row in feed(opened, ("a", 1, None, 5))] == ["table", "all", "more"]
