@@ -35,12 +35,12 @@ def events(number: int) -> pa.Table:
     rng = np.random.default_rng([1, number])
     time = np.sort(rng.integers(0, 40, EVENTS)) + 40 * number
     late = rng.integers(0, 4, EVENTS) + 30 * (rng.random(EVENTS) < 0.01)  # some of them too late
-    refused = rng.random(EVENTS) < 0.01
+    lacking = rng.random(EVENTS) < 0.01
     return pa.table(
         {
             "k": [f"k{key}" for key in rng.integers(0, KEYS, EVENTS)],
             "t": time - late,
-            "x": pa.array(rng.integers(0, 25, EVENTS).astype(float), mask=refused),
+            "x": pa.array(rng.integers(0, 25, EVENTS).astype(float), mask=lacking),
             "y": rng.integers(0, 25, EVENTS).astype(float),
             "w": rng.integers(1, 20, EVENTS),
         },

@@ -50,8 +50,10 @@ def test_a_job_is_counted(spark, url, tmp_path):
             spark.streams.removeListener(metrics)
     found = metrics.snapshot()["alerts"]
     assert set(found) == set(METRICS)
-    assert found["everquery_events_total"] == 4
-    assert found["everquery_refused_total"] == 1
+    assert found["everquery_events_total"] == 5
+    assert found["everquery_partial_total"] == 1
+    assert found["everquery_lacking_total"] == {"price": 1}
+    assert found["everquery_refused_total"] == 0
     assert found["everquery_notices_total"] == 5  # enter, leave, enter; leave, match
     assert found["everquery_queries"] == 2
     assert found["everquery_log_position"] == 2
@@ -61,7 +63,7 @@ def test_a_job_is_counted(spark, url, tmp_path):
     assert found["everquery_trigger_seconds"] == told[-1].seconds > 0
     stages = {"open", "unpack", "changes", "events", "merge", "commit", "spark_add_batch"}
     assert stages <= set(found["everquery_stage_seconds"])
-    assert sum(batch.events for batch in told) == 4
+    assert sum(batch.events for batch in told) == 5
     written = (tmp_path / "everquery.prom").read_text()
     assert written == metrics.text()
     assert 'everquery_notices_total{query="alerts"} 5.0\n' in written

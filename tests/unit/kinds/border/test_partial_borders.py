@@ -122,7 +122,7 @@ def test_a_snapshot_knows_what_queries_saw_last():
 
 def test_a_range_without_limits_needs_a_value_and_an_empty_box_needs_none(tmp_path):
     url = f"sqlite:///{tmp_path}/queries.db"
-    engine = eq.Engine(STREAM, registry=url)
+    engine = eq.Engine(STREAM, registry=url, create=True)
     engine.register(eq.Border("known", {"x": (None, None)}))
     engine.sql("CREATE STANDING QUERY sql AS SELECT * FROM s WHERE x IS NOT NULL EMIT ENTER")
     table = pa.table({"id": ["table"], "x_lo": pa.nulls(1, pa.float64())})
@@ -141,7 +141,7 @@ def test_a_range_without_limits_needs_a_value_and_an_empty_box_needs_none(tmp_pa
 
 def test_an_empty_box_stays_empty_where_its_stream_gets_an_attribute(tmp_path):
     url = f"sqlite:///{tmp_path}/queries.db"
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
         engine.register_table(pa.table({"id": ["table"]}), kind="border")
         engine.register(ALL)
         engine.sql("ALTER STREAM s ADD COLUMN z DOUBLE")
