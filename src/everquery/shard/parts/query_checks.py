@@ -89,13 +89,12 @@ def check_shape(shape: object, stream: Stream) -> tuple[str, tuple[int, ...], bo
         refuse(f"queries of a shape have keys or not: {short(keyed)}")
     places = attributes if isinstance(attributes, list) else []
     known = len(stream.attributes)
-    if places == [NAMELESS] and KINDS[kind].spec.boxed:
+    spec = KINDS[kind].spec
+    if places == [NAMELESS] and not spec.about_attribute:
         return kind, (NAMELESS,), keyed  # empty boxes
     rising = all(is_whole(a) and 0 <= a < known for a in places) and all(
         a < b for a, b in pairwise(places)
     )
-    spec = KINDS[kind].spec
-    unnamed = spec.about_attribute and not stream.attributes
-    if not places or not rising or unnamed or (len(places) > 1 and not spec.boxed):
+    if not places or not rising or (len(places) > 1 and not spec.boxed):
         refuse(f"queries of kind {kind!r} restrict {short(attributes)}, which can't be")
     return kind, tuple(places), keyed
