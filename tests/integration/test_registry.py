@@ -251,7 +251,7 @@ class TestBadRegistries:
         assert path.read_text().startswith("dear diary")
 
     def test_a_folder_that_is_not_there(self, tmp_path):
-        with pytest.raises(eq.RegistryError, match="unable to open database file"):
+        with pytest.raises(eq.RegistryError, match="there is no registry"):
             eq.open(f"sqlite:///{tmp_path}/no/where.db")
 
     def test_a_server_that_does_not_answer(self):
