@@ -4,6 +4,8 @@ import runpy
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -60,3 +62,47 @@ def settled(changes, dwell, last):
     if waiting is not None and last - waiting[0] >= dwell:
         found.append(waiting)
     return found
+
+
+@pytest.mark.skip(reason="waits for partial rows")
+def test_sensors(capsys):
+    example, lines = printed("sensors.py", capsys)
+    expected = []
+    for machine in example["MACHINES"]:
+        sent = [each for each in example["messages"]() if each["machine"] == machine]
+        for query, measure, limit in (
+            ("hot", "temperature", example["HOT"]),
+            ("shaking", "vibration", example["SHAKING"]),
+        ):
+            told = [each for each in sent if measure in each]
+            for place, enter in crossings([each[measure] >= limit for each in told]):
+                event = "enter" if enter else "leave"
+                expected.append(sensor_line(told[place], event, query, measure))
+    shaking = [
+        each for each in example["messages"]() if each.get("vibration", 0) >= example["SHAKING"]
+    ]
+    expected += [sensor_line(each, "fire", "worn", "vibration") for each in shaking[4::5]]
+    assert sorted(lines) == sorted(expected)
+    assert {line.split()[3] for line in lines} == {"hot", "shaking", "worn"}
+
+
+def sensor_line(message, event, query, measure):
+    return (
+        f"{message['ts']:%H:%M:%S}  {message['machine']:<5}  {event:<5}  {query:<7}"
+        f"  {measure}={message[measure]:g}"
+    )
+
+
+@pytest.mark.skip(reason="waits for weights below zero, which are dead letters yet")
+def test_payments(capsys):
+    example, lines = printed("payments.py", capsys)
+    totals, over, expected = {}, set(), []
+    for payment in example["payments"]().to_pylist():
+        day = payment["ts"].date(), payment["account"]
+        totals[day] = totals.get(day, 0) + payment["cents"]
+        if totals[day] >= example["LIMIT"] and day not in over:
+            over.add(day)
+            expected.append(f"{payment['ts']:%Y-%m-%d %H:%M}  {day[1]} is over the limit")
+    assert lines == expected
+    assert len(lines) > 3
+    assert len({line.split()[0] for line in lines}) > 1
