@@ -126,7 +126,7 @@ def registry(folder: Path) -> None:
     """Engines by the URL of their registry, and the registry itself."""
     url = f"sqlite:///{folder / 'queries.db'}"
     stream = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
-    eq.Engine(stream, registry=url).close()
+    eq.Engine(stream, registry=url, create=True).close()
     assert_type(eq.open(url, read_only=True), eq.Engine)
     opened = eq.Registry(url)
     assert_type(opened.streams(), dict[str, eq.Stream])
