@@ -4,8 +4,6 @@ import runpy
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -64,7 +62,6 @@ def settled(changes, dwell, last):
     return found
 
 
-@pytest.mark.skip(reason="waits for partial rows")
 def test_sensors(capsys):
     example, lines = printed("sensors.py", capsys)
     expected = []
@@ -93,7 +90,6 @@ def sensor_line(message, event, query, measure):
     )
 
 
-@pytest.mark.skip(reason="waits for weights below zero, which are dead letters yet")
 def test_payments(capsys):
     example, lines = printed("payments.py", capsys)
     totals, over, expected = {}, set(), []

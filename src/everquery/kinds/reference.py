@@ -33,7 +33,7 @@ def described(function: Function) -> Function:
         "{columns}": table_columns(),
         "{notice columns}": notice_columns(),
         "{events}": ", ".join(f"``{event}``" for event in _event_names()) + ".",
-        "{kinds}": ", ".join(f"``{name}``" for name in KINDS),
+        "{kinds}": ", ".join(f"``{name}``" for name in KINDS) + ".",
     }
     written = []
     for line in lines:
