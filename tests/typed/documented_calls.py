@@ -54,6 +54,10 @@ def queries() -> list[eq.Query]:
         eq.Threshold("t2", {}, total=3, repeat=True, count=True),
         eq.Quantile("q2", "price", phi=0.99, epsilon=0.005, last=10_000),
         eq.Quantile("q3", "price", phi=(0.1, 1), epsilon=0.01, key="IBM"),
+        eq.Quantile("q4", "price", phi=0.95, epsilon=0.01, when=(500, None)),
+        eq.Quantile("q5", "price", phi=0.95, epsilon=0.01, by=0.1),
+        eq.Silence("s1", after=600),
+        eq.Silence("s2", after=600, keys=["IBM", "AAPL"]),
     ]
 
 
@@ -63,6 +67,7 @@ def spans_of_time() -> None:
     assert hot.dwell == timedelta(minutes=2)
     eq.Range("warm", {}, throttle=timedelta(seconds=1), ttl=timedelta(days=1))
     eq.Border("hot", {"celsius": (30, None)}, dwell="2m", throttle="PT90S", ttl="1d")
+    eq.Silence("offline", after="10m", key=7)
     eq.Threshold("limit", {}, total=1_000, by_key=True, every="1d", zone="Europe/Berlin")
 
 
@@ -112,7 +117,11 @@ def engine() -> None:
         assert_type(one.quotas(), dict[str | None, int])
         listed: list[str] = one.queries(owner="ann", labels={"a": "b"}, like="r%")["id"].to_pylist()
         assert not listed
+        calls = one.on({"team": "fx"}, lambda notice: print(notice.event))
+        calls.off()
+        eq.readable(one.process(batch)).to_pylist()
         one.advance(10)
+        one.reset_time(9)
         one.flush()
         one.deregister(["r1", "q1"])
         saved = one.snapshot()
