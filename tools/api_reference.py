@@ -42,6 +42,7 @@ GROUPS = {
 # What comes first in its group; all else follows by name.
 FIRST = ("Query", *(kind.spec.__name__ for kind in KINDS.values()), "Engine", "open", "watch")
 HIDDEN = ("part_of",)  # parameters that users do not give
+GIVEN = ("eq.Callback", "eq.Notice")  # classes whose objects users are given, and do not make
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def _tree() -> str:
 
 def _entry(each: Public, public: list[Public]) -> Iterator[str]:
     thing = each.thing
-    if each.group != "Errors":
+    if each.group != "Errors" and each.name not in GIVEN:
         yield from (_signature(each.name, thing), "")
     yield _docstring(thing, each.name)
     if not inspect.isclass(thing):

@@ -108,9 +108,9 @@ class Registration(Administration):
             with an ``attribute`` have no ranges.
             {columns}
         kind : str, optional
+            That of all rows. Without, the column ``kind`` says it, row by row; columns that only
+            other kinds have are then null. Kinds are
             {kinds}
-            Without it, the column ``kind`` says it, row by row; columns that only other kinds have
-            are then null.
         on_error : {"raise", "skip"}
             What bad rows do: refuse the table, or stay out of it.
         on_conflict : {"raise", "replace"}

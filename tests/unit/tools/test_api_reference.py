@@ -6,7 +6,7 @@ import re
 
 import pytest
 from tools import api_reference
-from tools.api_reference import HIDDEN, PAGE, members, published, written
+from tools.api_reference import GIVEN, HIDDEN, PAGE, members, published, written
 from tools.docstrings import names_in
 
 import everquery
@@ -65,7 +65,7 @@ def test_every_public_method_and_property_is_there(public, headings, page):
 
 @pytest.mark.parametrize("public", CLASSES, ids=lambda public: public.name)
 def test_what_a_class_is_made_with_is_described(public):
-    if public.group == "Errors":
+    if public.group == "Errors" or public.name in GIVEN:
         return
     described = set()
     for base in public.thing.__mro__:
