@@ -34,7 +34,7 @@ def refused(folder):
 def test_the_clock_is_the_timestamp_that_spark_recorded_15(spark, tmp_path, kind):
     arrow, then = TIMES[kind]
     guarded, folder = stream(max_ahead=DAY), JobFolder(tmp_path)
-    with eq.Engine(guarded, registry=folder.registry) as engine:
+    with eq.Engine(guarded, registry=folder.registry, create=True) as engine:
         engine.register(eq.Range("q", {}))
     events = pa.table(
         {"k": ["a", "b"], "t": pa.array([then, then.replace(year=2099)], arrow), "x": [1.0, 2.0]}
@@ -94,10 +94,12 @@ def numbers(spark):
     ],
 )  # fmt: skip
 def test_clocks_that_can_not_be_15(numbers, tmp_path, spans, clock, error, said):
+    registry = f"sqlite:///{tmp_path / 'q.db'}"
     with pytest.raises(error, match=said):
-        watch(numbers, stream(**spans), registry=f"sqlite:///{tmp_path / 'q.db'}", clock=clock)
+        watch(numbers, stream(**spans), registry=registry, clock=clock, create=True)
 
 
 def test_a_column_tells_the_time_of_numbers_15(numbers, tmp_path):
     registry = f"sqlite:///{tmp_path / 'q.db'}"
-    assert watch(numbers, stream(max_ahead=5), registry=registry, clock="arrived").isStreaming
+    told_of = watch(numbers, stream(max_ahead=5), registry=registry, clock="arrived", create=True)
+    assert told_of.isStreaming

@@ -15,7 +15,9 @@ BAND = eq.Border("band", {"price": (40, 50)})
 
 @pytest.fixture
 def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'queries.db'}"
+    url = f"sqlite:///{tmp_path / 'queries.db'}"
+    Registry(url).close()  # makes it
+    return url
 
 
 def batch(time, price=45.0, **more):
