@@ -31,6 +31,10 @@ class Notice:
 
     A column whose name is no name of Python's is had as ``notice["the name"]``.
 
+    Parameters
+    ----------
+    columns : dict from name to value
+
     Examples
     --------
     >>> notice = Notice({"query_id": "band", "event": "enter", "reason": None})
@@ -70,6 +74,15 @@ class Callback:
 
     Attributes
     ----------
+    callbacks : Callbacks
+        All those of the engine.
+    query_id : str or None
+        The query, or the composite, that it is for; None where labels say it.
+    labels : dict from str to str
+        The labels that its queries have.
+    function : callable
+    active : bool
+        Whether it is still called.
     failed : int
         How many of its calls raised.
     """
@@ -81,7 +94,7 @@ class Callback:
         labels: dict[str, str],
         function: Callable[[Notice], object],
     ) -> None:
-        self._callbacks = callbacks
+        self.callbacks = callbacks
         self.query_id = query_id
         self.labels = labels
         self.function = function
@@ -90,7 +103,7 @@ class Callback:
 
     def off(self) -> None:
         """Call it no more, also not with notices that wait."""
-        self._callbacks.remove(self)
+        self.callbacks.remove(self)
 
 
 class Callbacks:
