@@ -22,6 +22,7 @@ from everquery.index.rows import (
     NoticeColumn,
     Outcome,
     Rows,
+    Said,
     Step,
     Whereabouts,
 )
@@ -175,7 +176,9 @@ class KindIndex(ABC):
     def forget_positions(self) -> None:  # noqa: B027 - most kinds keep none
         """Forget where keys are: their last values have been set from outside."""
 
-    def set_back(self, time: int | float, time_type: pa.DataType) -> None:  # noqa: B027 - most keep no times
+    def set_back(  # noqa: B027 - most keep no times
+        self, time: int | float, time_type: pa.DataType, said: Said
+    ) -> None:
         """Forget that time has come further than a time that it is set back to."""
 
     @abstractmethod

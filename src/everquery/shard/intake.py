@@ -163,7 +163,7 @@ class Intake:
         for index in self._contents.indexes.values():
             if index.watches_time:
                 index.forget_positions()  # keys were heard from at other times than it knows
-            index.set_back(newest, admission.time_type)
+            index.set_back(newest, admission.time_type, self._contents)
         self.refuse_ahead()
 
     def refuse_ahead(self) -> None:

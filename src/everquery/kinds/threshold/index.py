@@ -24,6 +24,7 @@ from everquery.index.rows import (
     NoticeColumn,
     Outcome,
     Rows,
+    Said,
     Shape,
     Step,
 )
@@ -185,10 +186,10 @@ class ThresholdIndex(KindIndex):
                     segment.add_up()
                     yield segment, rows
 
-    def set_back(self, time: int | float, time_type: pa.DataType) -> None:
+    def set_back(self, time: int | float, time_type: pa.DataType, said: Said) -> None:
         """Let totals of later periods begin anew."""
         if len(self.tally):
-            self.tally.set_back(time, time_type)
+            self.tally.set_back(time, time_type, said)
 
     def renumber(self, slots: Int32s) -> None:
         """Give all queries other slots, by their present ones."""

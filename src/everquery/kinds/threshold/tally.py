@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from everquery.core.arrays import Array, Bytes, Int32s, Int64s, move_columns, re
 from everquery.core.jit import kernel, part
 from everquery.core.times import nanoseconds_of
 from everquery.index.flags import Flags, option_flags
-from everquery.index.rows import Step
+from everquery.index.rows import Said, Step
 from everquery.index.weighed import ENDLESS, Fires, note_fire
 from everquery.kinds.threshold.periods import (
     DAY,
@@ -235,27 +235,30 @@ class Tally:
 
     def begin_step(self, step: Step) -> Days:
         """Learn how new queries divide time; return the days that the step's events are in."""
-        if self._unread.size:
-            self._read(step)
-        ticks = None if step.time_type is None else _ticks(step.time_type, 1)
-        return days_of(self._zones if ticks else (), step.time, ticks or 1)
+        return self._days_of(step.time, step.time_type, step.said)
 
-    def _read(self, step: Step) -> None:
+    def _days_of(self, times: Array, time_type: pa.DataType | None, said: Said | None) -> Days:
+        if self._unread.size:
+            self._read(times.dtype, time_type, said)
+        ticks = None if time_type is None else _ticks(time_type, 1)
+        return days_of(self._zones if ticks else (), times, ticks or 1)
+
+    def _read(self, dtype: np.dtype[Any], time_type: pa.DataType | None, said: Said | None) -> None:
         slots, self._unread = self._unread, np.empty(0, np.int32)
-        self._make_room_for(int(slots.max()) + 1, step.time.dtype)
-        span = None if step.said is None else step.said.span("every", slots)
-        if span is None or step.said is None or step.time_type is None:
+        self._make_room_for(int(slots.max()) + 1, dtype)
+        span = None if said is None else said.span("every", slots)
+        if span is None or said is None or time_type is None:
             return
         periods = self._periods
-        every = span.in_units(step.time_type)[0]
+        every = span.in_units(time_type)[0]
         periods.every[slots] = every
-        day = _ticks(step.time_type, DAY)
+        day = _ticks(time_type, DAY)
         if day is None:
             return  # numbers have neither weeks nor zones
         whole = every % day == 0
         periods.origin[slots] = np.where((every % (WEEK * day) == 0) & (every > 0), MONDAY * day, 0)
-        zones = step.said.text("zone", slots)
-        if zones is not None and pa.types.is_timestamp(step.time_type):
+        zones = said.text("zone", slots)
+        if zones is not None and pa.types.is_timestamp(time_type):
             periods.zone[slots] = self._numbers_of(zones)
             periods.days[slots] = np.where(whole, every // day, 0)
 
@@ -267,7 +270,7 @@ class Tally:
         found: Int32s = numbers[np.asarray(distinct.indices.fill_null(len(names)))]
         return found
 
-    def _make_room_for(self, slots: int, dtype: np.dtype) -> None:
+    def _make_room_for(self, slots: int, dtype: np.dtype[Any]) -> None:
         size = self._periods.every.size
         if slots > size or dtype != self._periods.every.dtype:
             larger = Periods.of(max(slots, 2 * size if slots > size else size), dtype.type)
@@ -307,14 +310,15 @@ class Tally:
             self._make_room(step.flags)
             counts[USED] = self.used
 
-    def set_back(self, time: int | float, time_type: pa.DataType) -> None:
+    def set_back(self, time: int | float, time_type: pa.DataType, said: Said) -> None:
         """Let totals begin anew that have come further than a time that is set back to."""
-        ticks = _ticks(time_type, 1)
-        then = np.full(1, time, self._periods.every.dtype)
-        days = days_of(self._zones if ticks else (), then, ticks or 1)
-        slots, entries = self.entries.pair[: self.used] & SLOT_MASK, self.entries
-        columns = entries.seen, entries.period, entries.fired, entries.changed
-        set_back_totals(then, slots, self._periods, days, *columns)
+        then = np.full(1, time, np.float64 if time_type == pa.float64() else np.int64)
+        days = self._days_of(then, time_type, said)
+        here = Entries(*(column[: self.used] for column in self.entries))
+        set_back_totals(
+            then, here.pair & SLOT_MASK, self._periods, days, here.seen, here.period, here.fired,
+            here.changed,
+        )  # fmt: skip
 
     # -- the table ----------------------------------------------------------------------------
 

@@ -457,6 +457,16 @@ class TestState:
         assert fired == feed(engine, *more, times=pa.timestamp("s"))
         assert [fire[0] for fire in fired] == ["each", "day", "plain"]
 
+    def test_time_is_set_back_before_the_first_event_after_a_snapshot(self):
+        engine = engine_of(eq.Threshold("q", {}, total=10, every=10))
+        feed(engine, ("a", 25, 6))
+        restored = eq.Engine(STREAM)
+        restored.restore(engine.snapshot())
+        restored.reset_time(21)
+        assert restored.progress("q") == 6
+        restored.reset_time(5)
+        assert restored.progress("q") == 0
+
     def test_only_what_changed_is_written(self):
         engine = self.fed()
         part = self.part(engine)
