@@ -203,12 +203,12 @@ def _diverted(
     if len(found) == 2 and not step.reached:
         return found[1]
     found += [staged(reached, line, len(outcomes.columns)) for reached in step.reached]
-    together = (np.concatenate(columns, axis=-1) for columns in zip(*found, strict=True))
-    diverted = Diverted(*together)
+    together = Diverted(*(np.concatenate(columns, axis=-1) for columns in zip(*found, strict=True)))
     if not step.reached:
-        return diverted
-    order = np.lexsort((diverted.stage, diverted.place))  # what a pair tells is told in order
-    return Diverted(*(np.ascontiguousarray(column[..., order]) for column in diverted))
+        return together
+    order = np.lexsort((together.stage, together.place))  # what a pair tells is told in order
+    columns: Sequence[Array] = together
+    return Diverted(*(np.ascontiguousarray(column[..., order]) for column in columns))
 
 
 def _as_bits(told: Notices, picked: Bools, outcomes: OutcomeTable) -> Int64s:

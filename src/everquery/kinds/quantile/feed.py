@@ -368,7 +368,7 @@ class Feed:
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
         cells, used = self._cells, self._summaries
-        parts = [*cells.lanes, *cells.cells, *cells.members, cells.table, cells.free]
+        parts: list[Array] = [*cells.lanes, *cells.cells, *cells.members, cells.table, cells.free]
         parts += [] if self._said is None else [self._said]
         return sum(part.nbytes for part in parts) + (0 if used is None else used.nbytes())
 

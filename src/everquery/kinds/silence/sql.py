@@ -27,4 +27,5 @@ class SilenceClause(Clause):
 
     def print(self, query: Silence, stream: Stream) -> str:
         """Return what follows ``EMIT``."""
+        assert not isinstance(query.after, str)  # it has been read
         return f"SILENT AFTER {print_span(query.after)}"

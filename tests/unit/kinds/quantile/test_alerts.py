@@ -181,7 +181,7 @@ def test_a_registry_keeps_ranges_and_shares(tmp_path):
     url = f"sqlite:///{tmp_path}/queries.db"
     single = quantile("single", when=eq.Interval(1, 2, closed="both"), by=0.5)
     rows = {"id": ["a", "b"], "phi": [1.0, 0.5], "epsilon": [0.9, 0.9], "by": [0.1, None]}
-    with eq.Engine(STREAM, registry=url) as engine:
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
         engine.register(single)
         engine.register_table(pa.table({**rows, "when_lo": [None, 7.0]}), kind="quantile")
         listed = engine.queries()
