@@ -70,6 +70,29 @@ def test_a_job_is_counted(spark, url, tmp_path):
     assert 'everquery_stage_seconds{query="alerts",stage="open"} ' in written
 
 
+def test_a_job_without_queries_says_so_once(spark, url, tmp_path, caplog):
+    metrics = JobMetrics()
+    write(tmp_path / "in", 0, [45.0])
+    source = spark.readStream.schema("symbol string, price double").json(str(tmp_path / "in"))
+    with pytest.raises(eq.RegistryError, match="there is no registry"):
+        watch(source, STREAM, registry=url)
+    spark.streams.addListener(metrics)
+    try:
+        writer = watch(source, STREAM, registry=url, create=True, shards=2).writeStream
+        writer = writer.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.start()
+        for number in (1, 2):
+            query.processAllAvailable()
+            write(tmp_path / "in", number, [45.0])
+        query.stop()
+        assert metrics.wait(str(query.runId), SECONDS)
+    finally:
+        spark.streams.removeListener(metrics)
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    expected = f"no queries are registered on stream 'trades' in {url}"
+    assert [each.startswith(expected) for each in told] == [True]
+
+
 def test_other_jobs_are_left_alone(spark, tmp_path):
     metrics = JobMetrics()
     spark.streams.addListener(metrics)
