@@ -128,6 +128,8 @@ def check_table(
     problems.note(already_live(ids), taken)
     boxes = _ranges if spec.boxed else _whole_attributes
     low, high, bounded = boxes(columns, stream, problems)
+    if not spec.boxed and not spec.about_attribute:
+        bounded[:] = False
     if spec.value_range is not None:
         _read_value_range(columns, spec.value_range.columns, low, high, bounded, problems)
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}

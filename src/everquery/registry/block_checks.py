@@ -86,7 +86,7 @@ def _shape(
     yield len(places) != len(block.low), "it has more or fewer ranges than attributes"
     yield bool((np.diff(places) <= 0).any()), "its attributes are not in their order"
     empty = block.attributes == (NAMELESS,)
-    about_one = len(places) == 1 and not (empty and spec.about_attribute)
+    about_one = len(places) == 1 and empty is not spec.about_attribute
     yield not spec.boxed and not about_one, f"a {block.kind} query is about one attribute"
     limited = (block.low != -np.inf) | ~np.isnan(block.high)
     yield empty and bool(limited.any()), "it restricts no attribute, and has limits"

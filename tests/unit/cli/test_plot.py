@@ -145,7 +145,8 @@ class TestNumbers:
         (tmp_path / "e.csv").write_text("k,x\na,1\na,\na,many\nb,3\nb\na,nan\na,inf\n")
         options = ["-a", "x", "--key-column", "k", "--key", "a", "--points", 2]
         done = plot(shell, "e.csv", *options, "--data", "qq.csv")
-        assert "3 events refused" in done.stderr
+        assert "1 event refused" in done.stderr
+        assert "2 events with unknown values (x 2)" in done.stderr
         assert "1 line left out" in done.stderr
         data = pa.csv.read_csv(tmp_path / "qq.csv")
         assert data["value"].to_pylist() == [1, np.inf]

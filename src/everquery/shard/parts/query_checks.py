@@ -95,6 +95,7 @@ def check_shape(shape: object, stream: Stream) -> tuple[str, tuple[int, ...], bo
     rising = all(is_whole(a) and 0 <= a < known for a in places) and all(
         a < b for a, b in pairwise(places)
     )
-    if not places or not rising or (len(places) > 1 and not spec.boxed):
+    one = len(places) == 1 and spec.about_attribute
+    if not places or not rising or not (spec.boxed or one):
         refuse(f"queries of kind {kind!r} restrict {short(attributes)}, which can't be")
     return kind, tuple(places), keyed

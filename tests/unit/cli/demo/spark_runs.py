@@ -17,8 +17,8 @@ def batch(number):
     return Batch(
         query="demo", number=number, began="2024-05-01T10:00:00Z", events=1_000_000,
         partial=0, lacking={}, notices=222_222, refused=0, quarantined=0, rebuilt=0,
-        queries=1_000_000, position=1_002_000, log_lag=0, source_lag={}, seconds=1.25,
-        stages=STAGES,
+        queries=1_000_000, position=1_002_000, log_lag=0, source_lag={},
+        seconds=1.25, stages=STAGES,
     )  # fmt: skip
 
 
