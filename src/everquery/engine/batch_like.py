@@ -68,7 +68,8 @@ def as_batch(
     reader = Reader(stream, key_type, time_type)
     try:
         if _is_pandas(given):
-            return _table(_columns_of_frame(given, stream), reader, len(given))
+            frame: Any = given
+            return _table(_columns_of_frame(frame, stream), reader, len(frame))
         if hasattr(given, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(given).read_all()
         if hasattr(given, "__arrow_c_array__"):

@@ -136,7 +136,7 @@ class Batch:
             began=progress.timestamp,
             events=figures["events"],
             partial=figures["partial"],
-            lacking=_sum(map(json.loads, figures["lacking"] or ())),
+            lacking=_sum(map(json.loads, row["lacking"] or ())),
             notices=figures["told"],
             refused=figures["refused"],
             quarantined=figures["quarantined"],

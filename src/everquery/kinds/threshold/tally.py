@@ -314,11 +314,17 @@ class Tally:
         """Let totals begin anew that have come further than a time that is set back to."""
         then = np.full(1, time, np.float64 if time_type == pa.float64() else np.int64)
         days = self._days_of(then, time_type, said)
-        here = Entries(*(column[: self.used] for column in self.entries))
+        entries, used = self.entries, self.used
         set_back_totals(
-            then, here.pair & SLOT_MASK, self._periods, days, here.seen, here.period, here.fired,
-            here.changed,
-        )  # fmt: skip
+            then,
+            entries.pair[:used] & SLOT_MASK,
+            self._periods,
+            days,
+            entries.seen[:used],
+            entries.period[:used],
+            entries.fired[:used],
+            entries.changed[:used],
+        )
 
     # -- the table ----------------------------------------------------------------------------
 
