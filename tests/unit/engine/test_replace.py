@@ -62,9 +62,9 @@ def test_what_says_the_same_tells_nothing_and_keeps_its_state(engine):
     engine.process(batch(("IBM", 4, 41.0)))
     engine.pause("b")
     engine.register(border(40, 50, owner="ann", labels={"team": "fx"}), replace=True)
-    engine.register(eq.Threshold("t", {"price": (None, None)}, total=10, count=True), replace=True)
+    engine.register(eq.Threshold("t", {}, total=10, count=True, owner="bob"), replace=True)
     assert engine.queries()["state"].to_pylist() == ["paused", "live"]
-    assert engine.queries()["owner"].to_pylist() == ["ann", None]
+    assert engine.queries()["owner"].to_pylist() == ["ann", "bob"]
     assert engine.live_of("ann") == 1
     assert engine.progress("t") == 1
     assert told(engine.process(batch())) == []
