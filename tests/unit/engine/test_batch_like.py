@@ -103,7 +103,7 @@ class TestPandas:
         frame = pd.DataFrame({"key": ["a"] * 3, "at": [1, 2, 3]})
         frame["x"] = pd.Series([1, "many", pd.NA], dtype=object)
         engine = engine_of()
-        assert [row["time"] for row in told(engine, frame)] == [1, 3]  # what is NA is unknown
+        assert {row["time"] for row in told(engine, frame)} == {1, 3}  # the last is unknown
         assert refused(engine) == [(1, "unreadable_attribute")]
 
     def test_a_column_twice(self):

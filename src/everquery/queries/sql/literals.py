@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 
-from everquery.core.spans import Span
+from everquery.core.spans import SpanLike, read_span
 
 LONGEST_NUMBER = 1_100  # characters; the longest float64, written out in full, has 1,077
 
@@ -79,8 +79,10 @@ def parse_interval(count: str, unit: str) -> timedelta:
     return timedelta(microseconds=int(exact))
 
 
-def print_span(span: Span) -> str:
+def print_span(span: SpanLike) -> str:
     """Return a span that reads back equal."""
+    if isinstance(span, str):
+        span = read_span(span, zero=True)
     if not isinstance(span, timedelta):
         return print_number(span)
     exact = span // timedelta(microseconds=1)
