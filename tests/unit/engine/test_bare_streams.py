@@ -47,7 +47,7 @@ def test_every_kind_with_a_box_works():
 
 def test_snapshots_and_registries_hold_such_queries(tmp_path):
     url = f"sqlite:///{tmp_path}/queries.db"
-    engine = eq.Engine(STREAM, registry=url)
+    engine = eq.Engine(STREAM, registry=url, create=True)
     engine.register(queries())
     table = pa.table({"id": ["x", "y"], "total": [3, 4], "key": ["a", None]})
     engine.register_table(table, kind="threshold")

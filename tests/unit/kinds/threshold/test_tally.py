@@ -225,7 +225,18 @@ class TestPeriods:
 
 
 class TestRefunds:
-    """Intake may refuse weights below 1; the index takes what it is given."""
+    def test_a_day_with_refunds(self):
+        engine = engine_of(
+            eq.Threshold("net", {}, total=10, by_key=True, every=100, negative="subtract"),
+            eq.Threshold("gross", {}, total=10, by_key=True, every=100),
+        )
+        assert feed(engine, ("a", 1, 6), ("a", 2, -5), ("a", 3, 8), ("a", 4, 1)) == [
+            ("gross", "a", 2, 14, 1),
+            ("net", "a", 3, 10, 1),
+        ]
+        feed(engine, ("a", 100, -3))
+        assert engine.progress("net", key="a") == -3
+        assert engine.progress("gross", key="a") == 0
 
     def count(self, *weights, **fields):
         index = ThresholdIndex()
@@ -424,7 +435,7 @@ class TestWritten:
 
     def test_registries_hold_them(self, tmp_path):
         url = f"sqlite:///{tmp_path}/queries.db"
-        engine = eq.Engine(STREAM, registry=url)
+        engine = eq.Engine(STREAM, registry=url, create=True)
         engine.register(QUERIES)
         zones = ["Asia/Tokyo", None, "UTC"]
         table = self.table(every=[DAY, DAY, DAY], zone=zones, by_key=[True, False, True])
