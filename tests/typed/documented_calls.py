@@ -54,10 +54,10 @@ def queries() -> list[eq.Query]:
         eq.Threshold("t2", {}, total=3, repeat=True, count=True),
         eq.Quantile("q2", "price", phi=0.99, epsilon=0.005, last=10_000),
         eq.Quantile("q3", "price", phi=(0.1, 1), epsilon=0.01, key="IBM"),
-        eq.Quantile("q4", "price", phi=0.95, epsilon=0.01, when=(500, None)),
-        eq.Quantile("q5", "price", phi=0.95, epsilon=0.01, by=0.1),
-        eq.Silence("s1", after=600),
-        eq.Silence("s2", after=600, keys=["IBM", "AAPL"]),
+        eq.Quantile("q4", "price", phi=0.95, epsilon=0.01, when=(500, None), by=0.1),
+        eq.Quantile("q5", "price", phi=0.95, epsilon=0.01, when=eq.Interval(None, 5)),
+        eq.Silence("s1", after=timedelta(minutes=10)),
+        eq.Silence("s2", after="10m", keys=["IBM", "AAPL"], throttle=60),
     ]
 
 

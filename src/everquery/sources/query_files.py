@@ -164,14 +164,14 @@ def _note_repeats(table: pa.Table, rows: Int64s, errors: _Errors, *, lines: bool
     lines : bool
         Whether row r of the file is its line r + 2.
     """
-    repeated = np.zeros(table.num_rows, np.bool_)
+    repeated: Bools = np.zeros(table.num_rows, np.bool_)
     if "id" not in table.column_names or not pa.types.is_string(table["id"].type):
         return repeated
     ids = single_array(table["id"]).dictionary_encode()
     number = np.asarray(ids.indices.fill_null(len(ids.dictionary)))
     first = np.full(len(ids.dictionary) + 1, -1, np.int64)
     first[number[::-1]] = np.arange(number.size)[::-1]
-    repeated: Bools = (first[number] != np.arange(number.size)) & np.asarray(ids.is_valid())
+    repeated = (first[number] != np.arange(number.size)) & np.asarray(ids.is_valid())
     for at in np.flatnonzero(repeated):
         here, there = int(rows[at]), int(rows[first[number[at]]])
         where = (

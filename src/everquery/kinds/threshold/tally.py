@@ -274,7 +274,8 @@ class Tally:
         size = self._periods.every.size
         if slots > size or dtype != self._periods.every.dtype:
             larger = Periods.of(max(slots, 2 * size if slots > size else size), dtype.type)
-            for old, new in zip(self._periods, larger, strict=True):
+            columns: zip[tuple[Array, Array]] = zip(self._periods, larger, strict=True)
+            for old, new in columns:
                 new[: old.size] = old
             self._periods = larger
 
