@@ -274,4 +274,7 @@ class TestRefused:
     def test_an_altered_stream(self, shell):
         shell("run", "a.csv", "--state", "s")
         shell("stream", "alter", "trades", "--grace", "5")
-        assert "grace" in shell("run", "b.jsonl", "--state", "s", code=1).stderr
+        shell("run", "b.jsonl", "--state", "s")
+        shell("stream", "alter", "trades", "--attribute", "volume")
+        told = shell("run", "b.jsonl", "--state", "s", code=1).stderr
+        assert "from before 'volume' was added" in told

@@ -171,7 +171,7 @@ def _note_repeats(table: pa.Table, rows: Int64s, errors: _Errors, *, lines: bool
     number = np.asarray(ids.indices.fill_null(len(ids.dictionary)))
     first = np.full(len(ids.dictionary) + 1, -1, np.int64)
     first[number[::-1]] = np.arange(number.size)[::-1]
-    repeated = (first[number] != np.arange(number.size)) & np.asarray(ids.is_valid())
+    repeated |= (first[number] != np.arange(number.size)) & np.asarray(ids.is_valid())
     for at in np.flatnonzero(repeated):
         here, there = int(rows[at]), int(rows[first[number[at]]])
         where = (
