@@ -56,8 +56,7 @@ def queries() -> list[eq.Query]:
         eq.Quantile("q3", "price", phi=(0.1, 1), epsilon=0.01, key="IBM"),
         eq.Quantile("q4", "price", phi=0.95, epsilon=0.01, when=(500, None), by=0.1),
         eq.Quantile("q5", "price", phi=0.95, epsilon=0.01, when=eq.Interval(None, 5)),
-        eq.Silence("s1", after=timedelta(minutes=10)),
-        eq.Silence("s2", after="10m", keys=["IBM", "AAPL"], throttle=60),
+        eq.Silence("s1", after=600, key="IBM", throttle=60),
     ]
 
 
@@ -66,6 +65,7 @@ def spans_of_time() -> None:
     hot = eq.Border("hot", {"celsius": (30, None)}, dwell=timedelta(minutes=2))
     assert hot.dwell == timedelta(minutes=2)
     eq.Range("warm", {}, throttle=timedelta(seconds=1), ttl=timedelta(days=1))
+    eq.Silence("off", after="10m", keys=["attic", "cellar"])
     eq.Border("hot", {"celsius": (30, None)}, dwell="2m", throttle="PT90S", ttl="1d")
     eq.Silence("offline", after="10m", key=7)
     eq.Threshold("limit", {}, total=1_000, by_key=True, every="1d", zone="Europe/Berlin")
