@@ -96,7 +96,7 @@ DAYS = THRESHOLD | {
         ("quantile", QUANTILE, "number.last", [10, 2**31, 10], "last must be at most"),
         ("quantile", QUANTILE, "number.last", [10, 9, 10], "last is shorter than 1/epsilon"),
         ("quantile", QUANTILE | BY, "number.by", [0.0, -1.0, 1.0], "by must be above 0"),
-        ("silence", AFTER, "-1.low", [0.0] * 3, "a silence query has a range"),
+        ("silence", AFTER, "-1.low", [0.0] * 3, "it restricts no attribute, and has limits"),
         ("silence", AFTER, "span.after.unit", [1, 0, 1], "a silence query needs after"),
         ("quantile", QUANTILE, "option.by_key", [True] * 3, "by_key is true, and it has a key"),
     ],

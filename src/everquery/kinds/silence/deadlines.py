@@ -214,7 +214,7 @@ class SilenceSegment:
         return total_bytes(*self.rows.arrays(), *lists)
 
     def lists(self, clock: Clock) -> Lists:
-        """Return the queries by key and span; the type of times, and so the spans, are known."""
+        """Return the queries by key and span; none while the type of times is not known."""
         if self._lists is None:
             slot = self.rows.slot.astype(np.int64)
             key = self.rows.key if clock.keyed else np.zeros_like(self.rows.key)
@@ -223,7 +223,10 @@ class SilenceSegment:
             order = order[after[order] > 0]  # a query whose span does not fit is never asked
             keys, start = np.unique(key[order], return_index=True)
             start = np.append(start, order.size).astype(np.int64)
-            self._lists = Lists(keys, start, after[order], slot[order])
+            lists = Lists(keys, start, after[order], slot[order])
+            if not order.size:  # of no use, or not yet: times are known with the first batch
+                return lists
+            self._lists = lists
         return self._lists
 
     def unheard(self, clock: Clock) -> tuple[Int32s, Int64s, Array]:

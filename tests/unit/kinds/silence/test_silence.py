@@ -381,3 +381,13 @@ def test_damaged_state_is_refused(engine):
         harm(saved)
         with pytest.raises(DamagedError, match=reason):
             part.load(saved)
+
+
+def test_a_flush_before_the_first_batch_changes_nothing():
+    """What times are is not known then."""
+    engine = eq.Engine(eq.Stream("s", time="t", attributes=["x"]))
+    engine.register(eq.Silence("q", after=1))
+    assert engine.flush().num_rows == 0
+    notices = engine.process(pa.table({"t": [0, 5], "x": [1.0, None]}))
+    told = [(row["event"], row["time"]) for row in notices.to_pylist()]
+    assert told == [("silent", 1), ("back", 5)]
