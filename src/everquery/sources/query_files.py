@@ -14,6 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from everquery.core.arrays import Bools, Int64s
+from everquery.core.soundness import NO_NAME, names_of
 from everquery.errors import UnreadableFileError
 from everquery.queries.known import known_specs
 from everquery.sources.blocks import blocks_of_lines, of_file
@@ -88,6 +89,8 @@ def read_queries(path: Path, *, progress: Callable[[int, int], None]) -> QueryRo
                 parts = list(arrow_batches(file))
                 schema = parts[0].schema if parts else pa.schema([])
         table = pa.Table.from_batches(parts, schema=schema)
+    if NO_NAME in names_of(table.schema):
+        raise UnreadableFileError(f"{path} has a column whose name is no text in UTF-8")
     errors = _Errors()
     repeated = _note_repeats(table, np.arange(table.num_rows), errors, lines=False)
     if not errors.count:
@@ -165,9 +168,10 @@ def _note_repeats(table: pa.Table, rows: Int64s, errors: _Errors, *, lines: bool
         Whether row r of the file is its line r + 2.
     """
     repeated: Bools = np.zeros(table.num_rows, np.bool_)
-    if "id" not in table.column_names or not pa.types.is_string(table["id"].type):
+    at = table.schema.get_field_index("id")  # -1 if it is there twice, too
+    if at < 0 or not pa.types.is_string(table.schema.field(at).type):
         return repeated
-    ids = single_array(table["id"]).dictionary_encode()
+    ids = single_array(table.column(at)).dictionary_encode()
     number = np.asarray(ids.indices.fill_null(len(ids.dictionary)))
     first = np.full(len(ids.dictionary) + 1, -1, np.int64)
     first[number[::-1]] = np.arange(number.size)[::-1]
