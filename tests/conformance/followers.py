@@ -28,7 +28,7 @@ class Followers:
         self._snapshot: bytes | None = None
 
     def _open(self, **options) -> eq.Engine:
-        return eq.Engine(self.stream, registry=self._url, **options, create=True)
+        return eq.Engine(self.stream, registry=self._url, all_columns=True, **options)
 
     def register(self, query, **options) -> None:
         self.registrar.register(query, **options)

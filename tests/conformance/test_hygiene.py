@@ -46,7 +46,7 @@ def random_query(rng, name, stream):
         if rng.random() < share and stream.time:
             options[span] = int(rng.integers(1, longest))
     box = {"x": (low, low + float(rng.integers(1, 3)))}
-    if rng.random() < 0.2:
+    if stream.time and rng.random() < 0.2:
         options.pop("dwell", None)
         if stream.key and rng.random() < 0.1:
             options["key"] = "never"
