@@ -131,4 +131,6 @@ def test_a_query_that_says_something_else_now_is_a_new_one_12(engines, changed):
     b.compact_registry()
     a.refresh()
     assert a.queries().sort_by("id").equals(b.queries().sort_by("id"))
-    assert a._shard.contents.catalog.dropped == 1  # the other one can't be told from what was there
+    # The other one can't be told from what was there; and no answer depends on whose it is.
+    goes_on = changed.keys() <= {"owner", "labels"}
+    assert a._shard.contents.catalog.dropped == (0 if goes_on else 1)

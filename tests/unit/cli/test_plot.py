@@ -208,7 +208,7 @@ class TestTrouble:
         [
             (["--key", "DELL"], "trades.csv has no event of key 'DELL' with a volume to rank"),
             (["--against", "DELL"], "trades.csv has no event of key 'DELL' with a volume to rank"),
-            (["-a", "volumes"], "trades.csv has no event of key 'IBM' with a volumes to rank"),
+            (["-a", "volumes"], "trades.csv has no event of key 'AOL' with a volumes to rank"),
             (["--key-column", "sym"], "needs column 'sym', and trades.csv has it not at all"),
             (["-a", "symbol", "--key-column", "price"], "with a symbol to rank"),
             (["-o", "nowhere/qq.png"], "nowhere/qq.png can't be written: No such file"),

@@ -9,7 +9,7 @@ import everquery as eq
 from everquery.cli.kind_options import check_fields, chosen_attribute
 from everquery.kinds.quantile.questions import shown_quantile
 
-RANKS = [["--phi", 0.5], ["--epsilon", 0.1], ["--last", 5], ["--by-key"], ["--attribute", "price"]]
+RANKS = [["--phi", 0.5], ["--epsilon", 0.1], ["--last", 5], ["--by", 0.1], ["--attribute", "price"]]
 
 
 @pytest.mark.parametrize("kind", ["border", "range", "threshold"])
@@ -62,11 +62,13 @@ def test_the_only_attribute_need_not_be_said():
         ({}, "0.99 ± 0.005 of price"),
         ({"last": 500_000}, "0.99 ± 0.005 of price, last 500,000"),
         ({"by_key": True, "last": 200}, "0.99 ± 0.005 of price, last 200, by key"),
+        ({"by": 0.1}, "0.99 ± 0.005 of price, moved by 0.1"),
         ({"phi": None}, None),
     ],
 )
 def test_how_a_listing_shows_them(fields, shown):
     record = {"attribute": "price", "phi": 0.99, "epsilon": 0.005, "last": None, "by_key": False}
+    record["by"] = None
     assert shown_quantile(record | fields) == shown
 
 

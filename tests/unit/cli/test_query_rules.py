@@ -45,7 +45,7 @@ def test_spans_of_query_files(shell, tmp_path):
     )
     assert (done["registered"], done["skipped"]) == (2, 2)
     bad = (tmp_path / "bad.csv").read_text()
-    assert "ttl is 'x', which is not a number" in bad
-    assert "ttl must be positive" in bad
+    assert "ttl is 'x'; it is no span of time" in bad
+    assert "ttl is '0'; it must be positive" in bad
     listed = eq.open(shell.url).queries().select(["id", "ttl", "dwell"]).to_pylist()
     assert [tuple(row.values()) for row in listed] == [("a", "5", None), ("b", None, "2.5")]

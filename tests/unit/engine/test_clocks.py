@@ -251,7 +251,7 @@ class TestWithoutAClock:
         [
             ("key", 99, "'ahead.key'"),
             ("arrived", 10**9, "'ahead.arrived'"),
-            ("weight", 0, "weight"),
+            ("weight", 2**62 + 1, "weight"),
         ],
     )
     def test_a_forged_snapshot_is_refused(self, name, value, said):
