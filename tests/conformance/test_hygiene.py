@@ -194,7 +194,7 @@ def test_snapshot_and_restore_at_every_batch_change_nothing(new_runner, seed):
 
 def test_the_histories_tell_of_everything():
     told = Counter()
-    for seed in range(160):
+    for seed in range(400):
         history, rng = random_history(seed, in_order=False)
         for notice in play_twin(history, random_cuts(rng))[0]:
             told[notice.event, notice.reason] += 1

@@ -145,7 +145,7 @@ def runner_letters(runner):
 
 def test_the_worlds_have_everything():
     told, happened, refused = Counter(), Counter(), 0
-    for seed in range(100):
+    for seed in range(120):
         history, ends = random_world(seed, steps=True)
         happened.update(what for changes in history.changes.values() for what, _ in changes)
         notices, twin = play_twin(history, ends)
@@ -157,5 +157,4 @@ def test_the_worlds_have_everything():
         *("register", "deregister", "replace", "pause", "resume", "compact"),
         *("advance", "flush", "reset_time"),
     }  # fmt: skip
-    assert min(told.values()) > 1
-    assert len(told) >= 13
+    assert len(told) >= 22

@@ -177,10 +177,7 @@ class Shard:
         """Move the newest time seen without an event; return the notices that this causes."""
         self.queries.number_waiting()  # lives begin before time moves
         with self._integrity.changing():
-            admission = self.contents.admission
-            admission.advance(newest)
-            events = admission.no_events()
-            return self._step(admission.let_in(events) if len(admission.guard) else events)
+            return self._step(self.contents.admission.arrivals_by(newest))
 
     def flush(self) -> pa.Table:
         """Let out everything that the grace holds back; return the notices.

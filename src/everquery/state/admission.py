@@ -185,10 +185,25 @@ class Admission:
         if self._stream.time is None:
             return events
         if self._stream.max_ahead is not None:
-            events = self.let_in(events, latest)
-            time = events.time
+            events = self._let_in(events, latest)
         elif len(self.guard):  # the stream has no such guard any more
             self.guard.give_up()
+        self._see(events.time, oldest, newest)
+        return events
+
+    def arrivals_by(self, newest: int | float) -> Events:
+        """Move the newest time seen; return what the guard against wrong clocks lets in then."""
+        self.advance(newest)
+        events = self.no_events()
+        if len(self.guard):
+            events = self._let_in(events)
+            self._see(events.time)
+        return events
+
+    def _see(
+        self, time: Array, oldest: int | float | None = None, newest: int | float | None = None
+    ) -> None:
+        """Note the times of events that are let in; or what they are in all shards."""
         if time.size:
             newest = time.max().item() if newest is None else newest
         if newest is not None:
@@ -196,9 +211,8 @@ class Admission:
         if self.began is None and (time.size or oldest is not None):
             oldest = time.min().item() if oldest is None else oldest
             self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
-        return events
 
-    def let_in(self, events: Events, latest: int | float | None = None) -> Events:
+    def _let_in(self, events: Events, latest: int | float | None = None) -> Events:
         """Return the events that the guard against wrong clocks lets in, in order of arrival."""
         if latest is not None:
             return self.guard.let_in_by_clock(events, latest)

@@ -17,7 +17,7 @@ OWN = {name: kind for name, kind in KINDS.items() if kind.package.startswith("ev
 WORDS = {*OWN, *(kind.spec.__name__ for kind in OWN.values())}
 WORDS |= {kind.index.__name__ for kind in OWN.values()}
 
-EXPORTS = ("__init__.py", "testing/__init__.py")
+EXPORTS = ("__init__.py", "public.py", "testing/__init__.py")
 DEMO = ("cli/demo", "sources/market")
 ABOUT_ONE = ("cli/plot.py",)
 ALLOWED = (*EXPORTS, *DEMO, *ABOUT_ONE)

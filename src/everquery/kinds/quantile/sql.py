@@ -120,7 +120,7 @@ def read_scope(cursor: Cursor, stream: Stream, selection: Selection) -> dict[str
     }
     expected = ["WHERE", "GROUP", "OVER", "EMIT"]
     if cursor.accept("WHERE"):
-        fields["key"] = read_key(cursor, stream, ABOUT)
+        fields["key"] = read_key(cursor, stream, ABOUT, selection.attribute)
         expected[0] = "AND"
     if cursor.token.word == "GROUP":
         fields["by_key"] = read_group(cursor, stream, fields.get("key"), "quantiles")

@@ -71,13 +71,16 @@ def read_condition(cursor: Cursor, stream: Stream) -> tuple[dict[str, Interval],
     return ranges, key
 
 
-def read_key(cursor: Cursor, stream: Stream, why: str) -> str | int | None:
+def read_key(cursor: Cursor, stream: Stream, why: str, known: str) -> str | int | None:
     """Read what follows ``WHERE`` where no attribute may be restricted; return the key.
 
-    `why` says what a query of this kind is about: "it is over all events of its key".
+    `why` says what a query of this kind is about: "it is over all events of its key"; that `known`
+    is not null may be said, as such a query sees no other events.
     """
     key: str | int | None = None
     for comparison in _read_comparisons(cursor, stream):
+        if comparison.column == known and comparison.value is None:
+            continue
         if comparison.column != stream.key:
             instead = f"compare {stream.key} only" if stream.key else "leave the condition out"
             cursor.fail(
