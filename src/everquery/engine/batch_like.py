@@ -164,12 +164,10 @@ def _table_of_events(events: Sequence[Any], stream: Stream, reader: Reader) -> p
                 f"stream {stream.name!r}: row {row} is {event!r:.80}, and no dict; {TAKEN}."
                 f" {_UNCHANGED}"
             )
-    names = stream.columns()
-    if events:
-        names = tuple(name for name in names if any(name in event for event in events))
-        if not names:
-            raise _no_column(stream, events[0])
-    return _table({name: [event.get(name) for event in events] for name in names}, reader)
+    # What each of them has decides, and not what all have: batches must not matter.
+    return _table(
+        {name: [event.get(name) for event in events] for name in stream.columns()}, reader
+    )
 
 
 def _no_column(stream: Stream, names: Iterable[Any]) -> InvalidBatchError:

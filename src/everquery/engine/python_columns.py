@@ -64,9 +64,11 @@ class Reader:
             return True
         if name == self._stream.key:
             text = types.is_string(kind) or types.is_large_string(kind)
+            if self._key_type in (pa.string(), pa.int64()):
+                return bool(text if self._key_type == pa.string() else types.is_integer(kind))
             return bool(text or types.is_integer(kind))
         if name == self._stream.time:
-            other = self._time_type in (pa.int64(), pa.float64()) and kind != self._time_type
+            other = self._time_type is not None and kind != self._time_type
             return bool(types.is_integer(kind) or types.is_floating(kind)) and not other
         return is_numeric(kind)
 
@@ -123,16 +125,13 @@ def _key(value: object) -> str | int | None:
 
 
 def _times(values: list[Any], known: pa.DataType | None) -> Column:
-    """Return times of the stream's type, or of that of the first, if it is not known.
-
-    If none is of the known type, they are of their own: whoever decodes them says what is wrong.
-    """
-    found = next((kind for value in values if (kind := _time_type(value, values))), None)
-    known = known or found or pa.int64()
+    """Return times of the stream's type, or of that of the first, if it is not known."""
+    if known is None:
+        known = next((kind for value in values if (kind := _time_type(value, values))), None)
+    if known is None:  # none is a time, and the next batch may say what times are
+        texts = pa.array([None if each is None else text_of(each) for each in values], pa.string())
+        return pa.nulls(len(values)), texts if texts.null_count < len(texts) else None
     fine = [None if value is None else _time(value, known) for value in values]
-    if found is not None and all(time is None for time in fine):
-        known = found
-        fine = [None if value is None else _time(value, known) for value in values]
     raw = pa.int32() if pa.types.is_date32(known) else pa.int64()
     kind = pa.float64() if pa.types.is_floating(known) else raw
     column, texts = _fitting(values, fine, kind)

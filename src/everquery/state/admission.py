@@ -407,8 +407,9 @@ class Admission:
         return np.float64 if self.time_type == pa.float64() else np.int64
 
     def _span(self, span: SpanLike | None) -> int | float:
-        kind = pa.int64() if self.time_type is None else self.time_type
-        return span_in_units(span, kind, str(self._stream.time))
+        if self.time_type is None:
+            return 0  # no event has come, so there is nothing to measure
+        return span_in_units(span, self.time_type, str(self._stream.time))
 
 
 def _grouped_values(events: Events, member: Int64s) -> Floats:
