@@ -143,6 +143,7 @@ def judge(statements: Statements) -> str:
 def _judge_one(statement: Statement) -> str:
     engine = eq.Engine(STREAM)
     engine.register([eq.Border("ibm_band", {"price": (1, 5)}), eq.Range("ann: 40-50", {})])
+    engine.register(eq.Range("keys are texts", {}, key="IBM"))
     try:
         engine.sql(statement.text, statement.parameters)
         word = "run"

@@ -180,7 +180,7 @@ def expected(
     log = Registry(registry or folder.registry)
     entries = list(log.read(stream, 0))
     log.close()
-    engine = eq.Engine(stream)
+    engine = eq.Engine(stream, all_columns=True)
     tables, letters = [], []
     for batch in batches_of(folder):
         while entries and entries[0].position < batch.position:

@@ -83,7 +83,7 @@ class Owners:
     """Registers, drops, pauses and resumes queries; what it does next follows from a seed."""
 
     def __init__(self, registry: str, seed: int = 0) -> None:
-        self.engine = eq.Engine(STREAM, registry=registry)
+        self.engine = eq.Engine(STREAM, registry=registry, create=True)
         self._rng = np.random.default_rng([3, seed])
         self._live: list[str] = []
         self._made = 1_000_000 * seed

@@ -92,7 +92,7 @@ def test_the_same_on_every_master(master, executors, request, driver_environment
     )  # fmt: skip
     assert ran.stdout == f"{executors} {{{sys.executable!r}}}\n", ran.stderr[-5000:]
 
-    engine = eq.Engine(STREAM)
+    engine = eq.Engine(STREAM, all_columns=True)
     engine.register(QUERIES)
     batches = [engine.process(events(number)) for number in range(2)]
     expected = [notice for batch in batches for notice in notices_of(batch, STREAM)]

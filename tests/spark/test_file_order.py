@@ -27,7 +27,7 @@ def table(number):
 
 
 def expected(order):
-    engine = eq.Engine(STREAM)
+    engine = eq.Engine(STREAM, all_columns=True)
     engine.register(QUERIES)
     return engine.process(pa.concat_tables(map(table, order)))
 

@@ -160,7 +160,7 @@ def test_from_topic_to_topic(spark, kafka, tmp_path, form):
     assert len(every) > len(before)  # the sink repeats what it had written
     assert len(told) == len({notice["notice_id"] for notice in before})  # with the same ids
 
-    engine = eq.Engine(STREAM)
+    engine = eq.Engine(STREAM, all_columns=True)
     engine.register(queries())
     expected = engine.process(pa.Table.from_pylist(trades(0))).to_pylist()
     engine.register(eq.Border("new", {"price": (20, 30)}))

@@ -56,7 +56,7 @@ def test_the_state_goes_along(spark, tmp_path):
     rescale(spark, checkpoint, 1, file_sink=out)
     job.run(2)
 
-    engine = eq.Engine(STREAM)
+    engine = eq.Engine(STREAM, all_columns=True)
     engine.register(queries)
     expected = [engine.process(events(0)), engine.process(events(1))]
     engine.deregister("b0")

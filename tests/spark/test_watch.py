@@ -239,7 +239,7 @@ def plain(row):
 def test_as_by_an_engine(runs, name):
     case = CASES[name]
     told = [plain(row) for row in runs.told(name).to_pylist()]
-    engine = eq.Engine(case.stream)
+    engine = eq.Engine(case.stream, all_columns=True)
     engine.register([query for query in case.queries if query.id not in case.quarantined])
     expected = [
         {in_full(name) if name in case.carry else name: value for name, value in plain(row).items()}
