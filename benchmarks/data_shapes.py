@@ -16,6 +16,8 @@ from everquery.core.arrays import Floats
 NAME = "data_shapes"
 ALIKE = 1.25  # notices that differ by less are left as they are
 AT_MOST = 3.0
+UNKNOWN = "10% null"
+AT_MOST_UNKNOWN = 1.3
 BATCHES = 6
 COUNTED = 3  # batches to count notices in
 DEPTH = 10.0  # queries around a value
@@ -36,6 +38,7 @@ EVENTS: dict[str, Draw] = {
     "constant": lambda _, n: np.full(n, 0.5),
     "two values": lambda rng, n: rng.choice([0.25, 0.75], n),
     "90% zeros": lambda rng, n: np.where(rng.random(n) < 0.9, 0.5, rng.random(n)),
+    UNKNOWN: lambda rng, n: np.where(rng.random(n) < 0.1, np.nan, rng.random(n)),
 }
 
 
@@ -249,7 +252,8 @@ def compare(
         shape = "uniform, all queries paused"
     else:
         what = f"{uniform.label[0].upper()}{uniform.label[1:]}, {shape}"
-        findings.at_most(f"{what}: a batch against uniform data", ratio, AT_MOST, "times")
+        most = AT_MOST_UNKNOWN if shape == UNKNOWN else AT_MOST
+        findings.at_most(f"{what}: a batch against uniform data", ratio, most, "times")
     return [
         uniform.label, shape, ms["shaped"], ms["uniform"], ratio, told["shaped"], told["uniform"]
     ]  # fmt: skip
