@@ -368,7 +368,7 @@ def test_a_stream_that_is_gone_does_not_stop_events(url):
     engine = eq.open(url)
     run(url, "DELETE FROM everquery_streams")
     assert engine.process(EVENTS).num_rows
-    assert "stream 'trades' is not in the registry any more" in engine.stats()["registry"]["trouble"]
+    assert "'trades' is not in the registry any more" in engine.stats()["registry"]["trouble"]
 
 
 # -- version 1 ---------------------------------------------------------------------------------

@@ -87,7 +87,8 @@ class TestNotices:
         assert [row[3] for row in feed(engine, [INF, -INF, 0])] == [-INF, 0.0, INF]
 
     def test_what_is_unknown_is_not_ranked(self):
-        engine = engine_of(quantile("m"), quantile("one", key="a"), quantile("w", epsilon=0.5, last=2))
+        window = quantile("w", epsilon=0.5, last=2)
+        engine = engine_of(quantile("m"), quantile("one", key="a"), window)
         told = [("m", "a", 2, 5.0, 1), ("one", "a", 2, 5.0, 1), ("w", "a", 2, 5.0, 1)]
         assert feed(engine, [None, math.nan, 5, None]) == told  # at the last that is ranked
         assert feed(engine, [None]) == []
