@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 import everquery as eq
 from everquery.spark import watch
 from everquery.spark.kafka import notices_to_kafka, read_avro, read_json
+from everquery.state.events import UNREADABLE
 
 pytestmark = pytest.mark.kafka
 
