@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -326,7 +327,8 @@ class Query:
 def _read_range(value: Any, name: str) -> Interval:  # noqa: ANN401 - it is here to find out
     """Return a range that a user gave, which must leave something out."""
     interval = as_interval(value, name)
-    if interval.lo is None and interval.hi is None:
+    low, high = interval.half_open()
+    if low == -math.inf and math.isnan(high):
         raise InvalidQueryError(f"{name} is {value!r}, which holds every value; leave it out")
     return interval
 

@@ -195,6 +195,7 @@ def test_a_registry_keeps_ranges_and_shares(tmp_path):
     [
         ({"when": (5, 1)}, "holds no value"),
         ({"when": (None, None)}, "which holds every value; leave it out"),
+        ({"when": (-math.inf, None)}, "which holds every value; leave it out"),
         ({"when": 5}, "when: 5 is no range"),
         ({"when": ("a", None)}, "lo is 'a', which is not a number"),
         ({"by": 0}, "by is 0.0; it must be above 0"),
