@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
+from everquery.kinds.by_key import ByKeyQuery
 from everquery.kinds.told_values import BY, WHEN
 from everquery.queries.box import Box
 from everquery.queries.fields import AttributeField, FlagField, declared
@@ -61,7 +62,7 @@ _ROUNDING = 1e-9  # of 1/epsilon: that of 0.01 is 100, whatever float64 makes of
 
 
 @dataclass(frozen=True)
-class Quantile(Query):
+class Quantile(ByKeyQuery):
     """Tell what value has a rank among an attribute's values, whenever it moves far enough.
 
     The answer's rank is within ``epsilon * n`` of ``phi * n``, of n values.
@@ -146,16 +147,6 @@ class Quantile(Query):
         names = pa.array([_rows_name(attribute, last) for last in windows.tolist()], pa.string())
         return names.take(pa.array(place))
 
-    @property
-    def looks_across_keys(self) -> bool:
-        """Whether this query ranks the values of all keys together."""
-        return super().looks_across_keys and not self.by_key
-
-    @classmethod
-    def rows_across_keys(cls, keyed: bool, options: Mapping[str, Bools], n: int) -> Bools:
-        """Tell which queries of a block rank the values of all keys together."""
-        return super().rows_across_keys(keyed, options, n) & ~options["by_key"]
-
     @classmethod
     def untold(cls, ranged: Bools, numbers: Mapping[str, NumberColumn]) -> Mapping[str, Bools]:
         """Return which queries never tell some events: only those with a range enter and leave."""
@@ -173,12 +164,6 @@ class Quantile(Query):
             replace(self, id=self._id_of(phi), phi=phi, part_of=self.id) for phi in self.phi
         )
 
-    def misfit(self, stream: Stream) -> str | None:
-        """Return why the query can't be on the stream, or None."""
-        if self.by_key and stream.key is None:
-            return f"by_key needs a stream with a key, and stream {stream.name!r} has none"
-        return None
-
     @classmethod
     def bad_rows(
         cls,
@@ -194,9 +179,7 @@ class Quantile(Query):
             "last is shorter than 1/epsilon rows, so no rank but the exact one would do; give more"
             " of either",
         )
-        yield options["by_key"] & keyed, "by_key is true, and it has a key already"
-        if stream.key is None:
-            yield options["by_key"], f"by_key needs a stream with a key; {stream.name!r} has none"
+        yield from super().bad_rows(stream, keyed, options, numbers)
 
 
 def _rows_name(attribute: str, last: int) -> str:

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from everquery.core.spans import SpanLike
 from everquery.errors import InvalidQueryError
+from everquery.kinds.by_key import ByKeyQuery
 from everquery.queries.fields import ChoiceField, FlagField, SpanField, ZoneField, declared
 from everquery.queries.numbers import Bools, Limit, NumberColumn, NumberField
 from everquery.queries.spans import MICROSECONDS, NANOSECONDS, SpanColumn
-from everquery.queries.spec import Query
 from everquery.stream import Stream
 
 LARGEST_TOTAL = 2**63 - 1
@@ -57,7 +57,7 @@ _COUNTS = "count counts events, which have nothing to subtract; leave out one of
 
 
 @dataclass(frozen=True)
-class Threshold(Query):
+class Threshold(ByKeyQuery):
     """Tell when events inside a box weigh a total together (event ``fire``).
 
     Only events after the registration count. With the fire the query ends, unless it repeats, or
@@ -131,23 +131,11 @@ class Threshold(Query):
         """Whether weights below 0 lower the total."""
         return self.negative == "subtract"
 
-    @property
-    def looks_across_keys(self) -> bool:
-        """Whether this query adds up the weights of all keys together."""
-        return super().looks_across_keys and not self.by_key
-
-    @classmethod
-    def rows_across_keys(cls, keyed: bool, options: Mapping[str, Bools], n: int) -> Bools:
-        """Tell which queries of a block add up the weights of all keys together."""
-        return super().rows_across_keys(keyed, options, n) & ~options["by_key"]
-
     def misfit(self, stream: Stream) -> str | None:
         """Return why the query can't be on the stream, or None."""
-        if self.by_key and stream.key is None:
-            return f"by_key needs a stream with a key, and stream {stream.name!r} has none"
         if self.negative_subtract and stream.weight is None:
             return f"negative needs a stream with a weight, and stream {stream.name!r} has none"
-        return None
+        return super().misfit(stream)
 
     @classmethod
     def bad_rows(
@@ -158,9 +146,7 @@ class Threshold(Query):
         numbers: Mapping[str, NumberColumn],
     ) -> Iterator[tuple[Bools, str]]:
         """Yield which rows of a table can't be for what several columns say together, and why."""
-        yield options["by_key"] & keyed, "by_key is true, and it has a key already"
-        if stream.key is None:
-            yield options["by_key"], f"by_key needs a stream with a key; {stream.name!r} has none"
+        yield from super().bad_rows(stream, keyed, options, numbers)
         subtract = options["negative_subtract"]
         yield subtract & options["count"], _COUNTS
         if stream.weight is None:
