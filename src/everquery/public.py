@@ -1,7 +1,8 @@
 """The public names and where they come from. `everquery` loads them when it is asked for one."""
 
 from everquery.engine import Engine, open_engine
-from everquery.engine.callbacks import Callback, Notice
+from everquery.engine.callbacks import Callback
+from everquery.engine.notice import Notice
 from everquery.engine.results import Answer, Explanation, Registered
 from everquery.errors import (
     DuplicateQueryError,

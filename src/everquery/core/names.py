@@ -167,19 +167,20 @@ class Encoded:
 def encode(names: pa.Array) -> Encoded:
     """Return the bytes of an Arrow array of strings or of 64-bit integers."""
     n = len(names)
-    valid = np.ones(n, np.bool_)
     if names.null_count:
-        valid[:] = names.is_valid()
+        valid = np.array(names.is_valid(), np.bool_)
+    else:
+        valid = _ALL_VALID[:n] if n <= _ALL_VALID.size else np.ones(n, np.bool_)
     buffers = names.buffers()
-    if pa.types.is_int64(names.type):
+    kind = names.type
+    if kind == _INT64:
         starts = 8 * (names.offset + np.arange(n + 1, dtype=np.int64))
         return Encoded(_bytes_of(buffers[1]), starts, valid)
     if n == 0:
         return Encoded(_bytes_of(None), np.zeros(1, np.int64), valid)
-    if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
-        raise TypeError(f"names are strings or 64-bit integers, not {names.type}")
-    width = np.int64 if pa.types.is_large_string(names.type) else np.int32
-    starts = np.frombuffer(buffers[1], width)[names.offset : names.offset + n + 1]
+    if kind not in _TEXT_OFFSETS:
+        raise TypeError(f"names are strings or 64-bit integers, not {kind}")
+    starts = np.frombuffer(buffers[1], _TEXT_OFFSETS[kind])[names.offset : names.offset + n + 1]
     return Encoded(_bytes_of(buffers[2]), starts.astype(np.int64), valid)
 
 
@@ -229,6 +230,9 @@ def _any_equal(hashes: Uint64s) -> bool:
 
 
 _ONE_VALID = np.ones(1, np.bool_)
+_ALL_VALID = np.ones(2_048, np.bool_)  # of few names; nobody writes into it
+_INT64 = pa.int64()
+_TEXT_OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 
 
 class NameTable:
@@ -251,6 +255,7 @@ class NameTable:
         self._heap: Bytes = np.empty(512, np.uint8)
         self.hashes: Uint64s = np.empty(32, np.uint64)
         self._count = 0
+        self._strings: pa.Array | None = None
         self._one = np.zeros(2, np.int64), np.empty(1, np.int32)  # for one name at a time
 
     def __len__(self) -> int:
@@ -275,6 +280,11 @@ class NameTable:
         )  # fmt: skip
         return int(out[0])
 
+    def name(self, number: int) -> str:
+        """Return a name that is text."""
+        begin, end = self._offsets[number], self._offsets[number + 1]
+        return self._heap[begin:end].tobytes().decode()
+
     def add(self, names: Encoded, *, renew: bool = False) -> Int32s:
         """Return the number of each name, a new one where it has none (or always, with `renew`)."""
         out = np.empty(len(names), np.int32)
@@ -288,20 +298,25 @@ class NameTable:
 
     def strings(self) -> pa.Array:
         """Return all names as an Arrow array that shares the table's memory."""
-        buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._heap)]
-        return pa.Array.from_buffers(pa.string(), self._count, buffers)
+        if self._strings is None or len(self._strings) != self._count:
+            buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._heap)]
+            self._strings = pa.Array.from_buffers(pa.string(), self._count, buffers)
+        return self._strings
 
     def integers(self) -> pa.Array:
         """Return all names that are 64-bit integers as an Arrow array that shares memory."""
         return pa.Array.from_buffers(pa.int64(), self._count, [None, pa.py_buffer(self._heap)])
 
-    def digests(self, wanted: Int64s, person: Uint64s, salts: Uint64s | None = None) -> Array:
+    def digests(
+        self, wanted: Int64s | None, person: Uint64s, salts: Uint64s | None = None
+    ) -> Array:
         """Return strong hashes by number, of which the wanted ones are there.
 
         Parameters
         ----------
-        wanted : int64
-            Negative ones stand for none.
+        wanted : int64, or None
+            Negative ones stand for none. None asks for those that have been wanted before; others
+            are zeros.
         person, salts
             See `fill_digests`; always the same for a number.
         """
@@ -310,6 +325,8 @@ class NameTable:
             self._digests = np.concatenate(
                 [self._digests, no_digests(room - self._digests.shape[0])]
             )
+        if wanted is None:
+            return self._digests
         salted = np.empty(0, np.uint64) if salts is None else salts
         fill_digests(wanted, self._heap, self._offsets, salted, person, self._digests)
         return self._digests

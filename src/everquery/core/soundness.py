@@ -36,16 +36,16 @@ def _unsound(column: pa.Array) -> str | None:
     if types.is_dictionary(kind):
         column.validate()
         indices, values = column.indices, column.dictionary
-        return _wrong_count(indices) or _unsound(values) or _stray_index(indices, len(values))
+        return wrong_count(indices) or _unsound(values) or _stray_index(indices, len(values))
     text = types.is_string(kind) or types.is_large_string(kind)
     flat = text or types.is_primitive(kind)
     column.validate(full=not flat)
     if not flat:
         return None
-    return _wrong_count(column) or (_stray_offset(column) if text else None)
+    return wrong_count(column) or (_stray_offset(column) if text else None)
 
 
-def _wrong_count(column: pa.Array) -> str | None:
+def wrong_count(column: pa.Array) -> str | None:
     """Return what is wrong with the number of nulls: functions of Arrow disagree on such arrays."""
     buffers = column.buffers()
     if buffers[0] is None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.core.arrays import Bools, Int32s, Int64s
+from everquery.engine.notice import Notice, notices_of
 from everquery.errors import InvalidQueryError
 from everquery.shard import Shard
 
@@ -24,49 +25,6 @@ Selector = str | Mapping[str, str]
 """A query's id, or labels, all of which a query must have."""
 
 SOME = 1_000  # notices that become objects at a time
-
-
-class Notice:
-    """One notice, with its columns as attributes; ``notice_id`` is text.
-
-    A column whose name is no name of Python's is had as ``notice["the name"]``.
-
-    Parameters
-    ----------
-    columns : dict from name to value
-
-    Examples
-    --------
-    >>> notice = Notice({"query_id": "band", "event": "enter", "reason": None})
-    >>> notice.event, notice["event"], notice
-    ('enter', 'enter', Notice(query_id='band', event='enter'))
-    """
-
-    __slots__ = ("_columns",)
-
-    def __init__(self, columns: dict[str, Any]) -> None:
-        self._columns = columns
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the column has it
-        if name.startswith("_"):
-            raise AttributeError(name)
-        try:
-            return self._columns[name]
-        except KeyError:
-            raise AttributeError(
-                f"the notice has no column {name!r}; it has {', '.join(self._columns)}"
-            ) from None
-
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - as above
-        return self._columns[name]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all columns by name."""
-        return dict(self._columns)
-
-    def __repr__(self) -> str:
-        filled = (f"{name}={value!r}" for name, value in self._columns.items() if value is not None)
-        return f"Notice({', '.join(filled)})"
 
 
 class Callback:
@@ -124,6 +82,10 @@ class Callbacks:
         self._calling = Lock()
         self.failed = 0
         self.last_failure: str | None = None
+
+    def __len__(self) -> int:
+        """Return how many functions are called."""
+        return len(self._callbacks)
 
     def add(self, selector: Selector, function: Callable[[Notice], object]) -> Callback:
         """Call a function from the next notice on."""
@@ -248,13 +210,9 @@ def _calls(
     rows, who = rows[order], who[order]
     for first in range(0, rows.size, SOME):
         some, place = np.unique(rows[first : first + SOME], return_inverse=True)
-        found = [_notice(row) for row in notices.take(pa.array(some)).to_pylist()]
+        found = notices_of(notices.take(pa.array(some)))
         for which, at in zip(who[first : first + SOME].tolist(), place.tolist(), strict=True):
             yield pairs[which][0], found[at]
-
-
-def _notice(row: dict[str, Any]) -> Notice:
-    return Notice({**row, "notice_id": row["notice_id"].hex()})
 
 
 def _read(selector: Any) -> tuple[str | None, dict[str, str]]:  # noqa: ANN401 - to find out

@@ -39,6 +39,8 @@ class _Postponed:
 
     def take(self) -> bool:
         """Tell whether an interrupt waits, and let it wait no longer."""
+        if self._timer is None:
+            return False
         with self._lock:
             timer, self._timer = self._timer, None
         if timer is not None:
@@ -56,6 +58,10 @@ class _Postponed:
 _postponed = _Postponed()
 
 
+def _in_main_thread() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
+
+
 class WholeCall:
     """A lock that one thread at a time has, and during which Ctrl-C waits.
 
@@ -70,7 +76,7 @@ class WholeCall:
         self._struck = False
 
     def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
+        if _in_main_thread():
             if not self._handler:
                 self._hold_off()
             self._depth += 1
@@ -83,7 +89,7 @@ class WholeCall:
         trace: TracebackType | None,
     ) -> None:
         self._lock.release()
-        if threading.current_thread() is threading.main_thread():
+        if _in_main_thread():
             self._depth -= 1
             if not self._depth and self._handler is not None:
                 handler, self._handler = self._handler, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, cast
@@ -18,7 +18,9 @@ from everquery.engine.arguments import (
 from everquery.engine.batch_like import BatchLike, as_batch
 from everquery.engine.listening import Listening
 from everquery.engine.merging import Merging
-from everquery.errors import InvalidStreamError
+from everquery.engine.notice import Notice, notices_of
+from everquery.engine.pushing import light_notices, read_plain
+from everquery.errors import InvalidBatchError, InvalidStreamError
 from everquery.queries.spec import Key
 from everquery.registry import Registry
 from everquery.registry.away import AwayRegistry
@@ -26,6 +28,9 @@ from everquery.shard import Shard
 from everquery.shard.snapshots import shard_of, snapshot_of
 from everquery.state.dead_letters import Example
 from everquery.stream import Stream
+
+
+UPKEEP = 256  # single events between two looks at what there is to merge or to forget
 
 
 class Engine(Listening):
@@ -99,6 +104,7 @@ class Engine(Listening):
         shard = Shard(stream, labelled=labels, all_columns=all_columns)
         super().__init__(shard, opened, lazy=lazy, read_only=read_only)
         self._merging = Merging()
+        self._pushes = 0
         if snapshot is None:
             self.refresh()
         else:
@@ -174,6 +180,71 @@ class Engine(Listening):
             notices = self._stepped(self._shard.process(batch, clock_of(now, self.stream)))
             self._merging.start(self._shard)
         return self._told(notices)
+
+    def push(self, event: Mapping[str, Any] | None = None, /, **columns: Any) -> list[Notice]:  # noqa: ANN401
+        """Take in one event, and return its notices: what `process` does, for ticks from a socket.
+
+        State, order, ids and dead letters are those of ``process([event])``; it takes a tenth of
+        the time. With a registry, what other processes register is live within a tenth of a second.
+
+        Parameters
+        ----------
+        event : mapping from column to value
+        **columns
+            The same as keyword arguments, where no mapping is given.
+
+        Returns
+        -------
+        list of Notice
+            Each has the columns as attributes; ``notice_id``, as text, is made when it is read.
+
+        Raises
+        ------
+        InvalidBatchError
+            If it is no mapping. Nothing has changed then.
+
+        Examples
+        --------
+        >>> import everquery as eq
+        >>> engine = eq.Engine(eq.Stream("trades", key="symbol", attributes=["price"]))
+        >>> engine.register(eq.Border("band", {"price": (40, 50)}))
+        >>> [notice.event for notice in engine.push({"symbol": "IBM", "price": 45.0})]
+        ['enter']
+        >>> [notice.event for notice in engine.push(symbol="IBM", price=51.0)]
+        ['leave']
+        """
+        if event is None:
+            event = columns
+        elif columns or not isinstance(event, Mapping):
+            raise InvalidBatchError(
+                f"stream {self.stream.name!r}: {event!r:.80} is not one event; give a mapping from"
+                " column to value, or the columns as keyword arguments. Nothing has changed"
+            )
+        if not len(self._callbacks):
+            with self._lock:
+                notices = self._pushed(event)
+            if notices is not None:
+                return notices
+        return notices_of(self.process([event]))
+
+    def _pushed(self, event: Mapping[str, Any]) -> list[Notice] | None:
+        """Take in an event that is plain; None, and nothing has changed, where it is not."""
+        shard = self._shard
+        self._log.follow_now_and_then()
+        plain = None if shard.labelled else read_plain(event, self.stream, shard)
+        if plain is None:
+            return None
+        pushed = shard.push(*plain[1:])
+        if pushed is None:
+            return None
+        self._pushes += 1
+        if self._pushes % UPKEEP == 0:
+            self._merging.install(shard)
+            shard.upkeep.compact(keys=True)
+            self._merging.start(shard)
+        self._log.report_later()
+        events, told = pushed
+        return light_notices(shard, plain, events, told) if told else []
 
     def advance(self, time: int | float | date | datetime) -> pa.Table:
         """Say that time has come this far without an event, and return the notices.

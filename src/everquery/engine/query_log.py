@@ -31,6 +31,9 @@ from everquery.shard import Shard
 from everquery.stream import Stream
 
 
+MOMENT = 0.1  # seconds for which single events do not look for changes of others
+
+
 class QueryLog:
     """The changes of an engine's query set, with a registry or without; the engine has the lock.
 
@@ -58,6 +61,7 @@ class QueryLog:
         self._whole_or_torn = shard
         self._lazy = lazy
         self.hold_ends = False  # whether queries that ended are not reported with each step
+        self._followed = 0.0  # when that was done for a single event
         self._counted = False  # whether it has been seen that there are queries, or said that not
         self._outage = Outage(self._stream.name)
         self._definition = Definition(self._stream)
@@ -104,7 +108,15 @@ class QueryLog:
 
     def follow(self) -> None:
         """Follow the log; while the registry is away or damaged, go on with the queries here."""
+        if self.registry is None:
+            return
         self._try(self.refresh, end=True)
+
+    def follow_now_and_then(self) -> None:
+        """Follow the log, unless that was done a moment ago."""
+        if self.registry is not None and monotonic() - self._followed >= MOMENT:
+            self.follow()
+            self._followed = monotonic()
 
     def warn_if_empty(self) -> None:
         """Say once, in front of the first batch, that a registry has no queries for it."""

@@ -28,6 +28,8 @@ from everquery.index.rows import (
 )
 from everquery.stream import Stream
 
+NO_SLOTS = np.empty(0, np.int32)
+
 
 @dataclass(frozen=True, slots=True)
 class Explained:
@@ -97,7 +99,7 @@ class KindIndex(ABC):
 
     def done(self) -> Int32s:
         """Return the queries that have ended by themselves since the last call."""
-        return np.empty(0, np.int32)
+        return NO_SLOTS
 
     def state(self, slots: Int32s) -> dict[str, Array]:
         """Return how far queries are; empty for kinds that keep no count."""

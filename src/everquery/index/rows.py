@@ -101,7 +101,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Grouped:
     """The accepted events of a batch, each key's together and in order.
 
@@ -157,7 +157,7 @@ class Whereabouts(Protocol):
         """Return the values of some attributes, NaN where a key was not seen with all of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Matches:
     """Which queries each grouped event matched.
 
@@ -176,7 +176,7 @@ class Matches:
     ends: Int64s
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Findings:
     """What happened to which queries, at which positions.
 
@@ -244,7 +244,7 @@ class Said(Protocol):
         """Return a text of queries; None if no query has it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Step:
     """What an index needs to answer a batch.
 

@@ -17,7 +17,8 @@ from everquery.state.admission import span_in_units
 from everquery.state.clock_guard import judged
 from everquery.state.dead_letters import Letters
 from everquery.state.event_times import in_time_type
-from everquery.state.events import AHEAD, FINE, LATE, Arrivals, decode
+from everquery.state.events import AHEAD, FINE, LATE, Arrivals
+from everquery.state.small_batches import Decoder
 
 
 class Intake:
@@ -25,6 +26,7 @@ class Intake:
 
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
+        self._decoder = Decoder(contents.stream)
 
     def decoded(
         self,
@@ -33,7 +35,7 @@ class Intake:
     ) -> Arrivals:
         """Return a batch as arrays; rows that are too far ahead of a clock are refused."""
         stream, known = self._contents.stream, self._contents.admission.time_type
-        arrivals = decode(batch, stream)
+        arrivals = self._decoder.decode(batch)
         if now is None or pa.types.is_null(arrivals.time_type):
             return arrivals
         arrivals = in_time_type(arrivals, known, str(stream.time))
@@ -54,9 +56,10 @@ class Intake:
         for part in parts:
             self._contents.keys.check(part.key)
             arrivals = in_time_type(part, admission.time_type, column)
-            admission.check_time(arrivals.time_type)
             self._check_spans(arrivals.time_type)
-            self.set_time_type(arrivals.time_type)
+            if admission.time_type is None:
+                admission.check_time(arrivals.time_type)
+                self.set_time_type(arrivals.time_type)
             checked.append(arrivals)
         return checked
 
@@ -108,7 +111,7 @@ class Intake:
         admission.arrived += n
         key, time, values, weight = arrivals.key, arrivals.time, arrivals.values, arrivals.weight
         arrived = np.arange(first, first + n)
-        if arrivals.refused.any():
+        if not arrivals.fine and arrivals.refused.any():
             self._refuse(arrivals, arrived)
             good = np.flatnonzero(arrivals.refused == FINE)
             key = None if key is None else key.take(pa.array(good))

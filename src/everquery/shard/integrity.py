@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 
 class Integrity:
@@ -19,11 +18,18 @@ class Integrity:
     def __init__(self) -> None:
         self.torn = False
 
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Note if something fails in between."""
-        try:
-            yield
-        except BaseException:
+    def changing(self) -> Integrity:
+        """Note if something fails in between: ``with integrity.changing(): ...``."""
+        return self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
             self.torn = True
-            raise

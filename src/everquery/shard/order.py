@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from everquery.core.arrays import Array, Bytes, Int64s
+from everquery.core.arrays import Array, Bytes, Int32s, Int64s
 from everquery.core.jit import kernel
+from everquery.core.prefetch import prefetch_row
 from everquery.index.rows import Findings, Matches
 from everquery.index.sort_keys import (
     CODE_MASK,
@@ -22,6 +23,11 @@ from everquery.index.sort_keys import (
 )
 from everquery.shard.record import Notices
 from everquery.state.accepted import Events, join_events
+
+FEW = 32  # notices of an event that are counted, and not moved, into their order
+
+SOME = 2_048  # findings that are sorted; more are counted into their order
+MATCHES_AHEAD = 8  # events whose matches are fetched in time
 
 Found = Sequence[tuple[int, Matches | Findings]]
 """What indexes found, each with the code of its kind's first outcome."""
@@ -73,29 +79,111 @@ def place_findings(
 
 
 @kernel
+def unpack_findings(
+    found: Int64s, first_code: int, slot: Int64s, codes: Bytes, row: Int64s, where: Int64s
+) -> None:
+    """Write what findings are packed of."""
+    for i in range(found.size):
+        slot[i] = found[i] >> SLOT_SHIFT & SLOT_MASK
+        codes[i] = first_code + (found[i] & CODE_MASK)
+        where[i] = found[i] >> PLACE_SHIFT
+        row[i] = where[i] >> 1
+
+
+@kernel
+def sort_matches(
+    position: Int64s, slots: Int32s, begin: int, ends: Int64s, grouped: Int64s,
+    slot: Int64s, row: Int64s, where: Int64s,
+) -> None:  # fmt: skip
+    """Write the matches of all events, of which nothing else is told, event by event and by slot.
+
+    It writes from the first place to the last and reads at random, with notice: the other way
+    round takes twice as long. An event matches a query once, so that no two slots are equal.
+
+    Parameters
+    ----------
+    grouped : as many as there are rows of events, all -1
+    """
+    for i in range(position.size):
+        grouped[position[i] >> 1] = i
+    keys = np.empty(FEW, np.int32)
+    first = 0
+    for event in range(grouped.size):
+        if event + MATCHES_AHEAD < grouped.size:
+            soon = grouped[event + MATCHES_AHEAD]
+            prefetch_row(slots, ends[soon - 1] if soon > 0 else begin)
+        i = grouped[event]
+        if i < 0:
+            continue
+        start = ends[i - 1] if i > 0 else begin
+        n = ends[i] - start
+        if n > FEW:
+            some = np.sort(slots[start : ends[i]])
+            for j in range(n):
+                slot[first + j] = some[j]
+        else:
+            for j in range(n):
+                keys[j] = slots[start + j]
+            for j in range(n):
+                place = first
+                for k in range(n):
+                    place += keys[k] < keys[j]
+                slot[place] = keys[j]
+        for j in range(first, first + n):
+            row[j] = event
+            where[j] = 2 * event + 1
+        first += n
+
+
+@kernel
 def sort_events(ends: Int64s, packed: Int64s, codes: Bytes) -> None:
     """Sort each event's notices by position and slot.
 
-    By insertion, because most events have few; with wide gaps first (Shell) where there are many.
+    Where they are few, each goes to the place that the number of smaller ones says: no branch to
+    mispredict, a third of the time that insertion takes. By insertion with wide gaps first (Shell)
+    where there are many.
     """
+    keys = np.empty(FEW, np.int64)
+    moved = np.empty(FEW, np.uint8)
     begin = 0
     for event in range(ends.size):
-        gap = 1
-        while 9 * gap < ends[event] - begin:
-            gap = 3 * gap + 1
-        while gap > 0:
-            for i in range(begin + gap, ends[event]):
-                key = packed[i]
-                code = codes[i]
-                j = i
-                while j >= begin + gap and packed[j - gap] > key:
-                    packed[j] = packed[j - gap]
-                    codes[j] = codes[j - gap]
-                    j -= gap
-                packed[j] = key
-                codes[j] = code
-            gap //= 3
-        begin = ends[event]
+        end = ends[event]
+        n = end - begin
+        if n > FEW:
+            _sort_many(begin, end, packed, codes)
+        elif n > 1:
+            for i in range(n):
+                keys[i] = packed[begin + i]
+                moved[i] = codes[begin + i]
+            for i in range(n):
+                key = keys[i]
+                place = begin
+                for j in range(i):
+                    place += keys[j] <= key
+                for j in range(i + 1, n):
+                    place += keys[j] < key
+                packed[place] = key
+                codes[place] = moved[i]
+        begin = end
+
+
+@kernel
+def _sort_many(begin: int, end: int, packed: Int64s, codes: Bytes) -> None:
+    gap = 1
+    while 9 * gap < end - begin:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(begin + gap, end):
+            key = packed[i]
+            code = codes[i]
+            j = i
+            while j >= begin + gap and packed[j - gap] > key:
+                packed[j] = packed[j - gap]
+                codes[j] = codes[j - gap]
+                j -= gap
+            packed[j] = key
+            codes[j] = code
+        gap //= 3
 
 
 def in_order(events: Events, rows: int, position: Int64s, found: Found) -> Notices:
@@ -109,6 +197,10 @@ def in_order(events: Events, rows: int, position: Int64s, found: Found) -> Notic
     position : int64
         The positions of the grouped events.
     """
+    if len(found) == 1 and isinstance(found[0][1], Matches):
+        return _matches_in_order(events, rows, position, *found[0])
+    if len(found) == 1 and isinstance(found[0][1], Findings) and found[0][1].packed.size <= SOME:
+        return _findings_in_order(events, *found[0])
     counts = np.zeros(rows + 1, np.int64)
     for _, part in found:
         if isinstance(part, Matches):
@@ -128,6 +220,33 @@ def in_order(events: Events, rows: int, position: Int64s, found: Found) -> Notic
     slot, where = np.empty(packed.size, np.int64), np.empty(packed.size, np.int64)
     unpack_notices(packed, slot, where)
     return Notices(slot, codes, where >> 1, events, where, _figures_in_order(packed, found))
+
+
+def _matches_in_order(
+    events: Events, rows: int, position: Int64s, code: int, matches: Matches
+) -> Notices:
+    """Return what `in_order` does where one index found matches, and nothing else is told."""
+    n = int(matches.ends[-1]) - matches.begin
+    slot, row, where = (np.empty(n, np.int64) for _ in range(3))
+    grouped = np.full(rows, -1, np.int64)
+    sort_matches(position, matches.slots, matches.begin, matches.ends, grouped, slot, row, where)
+    return Notices(slot, np.full(slot.size, code, np.uint8), row, events, where)
+
+
+def _findings_in_order(events: Events, first_code: int, findings: Findings) -> Notices:
+    """Return what `in_order` does where one index found a few things, and nothing else is told."""
+    packed = findings.packed
+    figures = dict(findings.figures)
+    if figures:
+        order = np.argsort(packed, kind="stable")
+        packed = packed[order]
+        figures = {name: column[order] for name, column in figures.items()}
+    else:
+        packed = np.sort(packed)
+    slot, row, where = (np.empty(packed.size, np.int64) for _ in range(3))
+    codes = np.empty(packed.size, np.uint8)
+    unpack_findings(packed, first_code, slot, codes, row, where)
+    return Notices(slot, codes, row, events, where, figures)
 
 
 def about(told: Notices, others: Sequence[tuple[Int64s, Events]]) -> Notices:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bools, Bytes
+from everquery.core.arrays import Array, Bools, Bytes, Int64s
 from everquery.index.flags import Flags, option_flags
 from everquery.index.rows import NoticeColumn, Outcome
 from everquery.index.sort_keys import MOST_CODES
 from everquery.kinds import Kind
+from everquery.shard.constant_columns import Constant
 from everquery.state.rule_walk import ENTERS, LEAVES, OTHER
+
+_INT8 = pa.int8()
 
 
 class OutcomeTable:
@@ -34,6 +38,7 @@ class OutcomeTable:
         Whether it is told at once, whatever rules of time the query has.
     columns : dict from name to NoticeColumn
         Those of all kinds.
+    said : tuple of (kind, event, reason), by code
     """
 
     def __init__(self, kinds: Mapping[str, Kind]) -> None:
@@ -71,11 +76,13 @@ class OutcomeTable:
             ],
             np.uint64,
         )
-        self._words = {
-            "kind": _Words([kind for kind, _ in rows]),
-            "event": _Words([outcome.event for _, outcome in rows]),
-            "reason": _Words([outcome.reason for _, outcome in rows]),
-        }
+        self._words = (
+            _Words([kind for kind, _ in rows]),
+            _Words([outcome.event for _, outcome in rows]),
+            _Words([outcome.reason for _, outcome in rows]),
+        )
+        self._writers: dict[bytes, list[Constant | _Mixed]] = {}
+        self.said = tuple((kind, outcome.event, outcome.reason) for kind, outcome in rows)
         self.columns = columns_of(kinds)
         self._tells = {
             name: np.array(
@@ -88,9 +95,13 @@ class OutcomeTable:
             for name in self.columns
         }
 
-    def words(self, codes: Bytes) -> dict[str, pa.Array]:
-        """Return the columns kind, event and reason."""
-        return {name: words.column(codes) for name, words in self._words.items()}
+    def words(self, codes: Bytes, seen: Bytes) -> list[pa.Array]:
+        """Return the columns kind, event and reason; `seen` is not 0 at the codes that occur."""
+        known = seen[: self.hashes.size].tobytes()
+        if known not in self._writers:  # there are few that occur together
+            among = np.flatnonzero(seen[: self.hashes.size])
+            self._writers[known] = [words.among(among) for words in self._words]
+        return [writer.column(codes) for writer in self._writers[known]]
 
     def lacks(self, column: str, codes: Bytes) -> Bools | None:
         """Return which notices have nothing in a column; None if all have something."""
@@ -111,11 +122,35 @@ class _Words:
         )
         self._absent: Bools = np.array([word is None for word in words], np.bool_)
         self._distinct = pa.array(distinct, pa.string())
+        self._constants: dict[int | None, Constant] = {}
+
+    def among(self, codes: Int64s) -> Constant | _Mixed:
+        """Return what writes the words, where these codes occur."""
+        absent, places = self._absent[codes], self._index[codes]
+        if absent.all() or (not absent.any() and (places == places[0]).all()):
+            place = None if absent[0] else int(places[0])
+            if place not in self._constants:
+                self._constants[place] = Constant(self._distinct, place)
+            return self._constants[place]
+        return _Mixed(self._index, self._absent if absent.any() else None, self._distinct)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixed:
+    """Writes a column of different words."""
+
+    index: Array
+    absent: Bools | None
+    distinct: pa.Array
 
     def column(self, codes: Bytes) -> pa.Array:
-        mask = self._absent[codes] if self._absent.any() else None
-        indices = pa.array(self._index[codes], mask=mask)
-        return pa.DictionaryArray.from_arrays(indices, self._distinct, safe=False)
+        """Return the word of each code."""
+        places = self.index[codes]
+        if self.absent is None:
+            indices = pa.Array.from_buffers(_INT8, codes.size, [None, pa.py_buffer(places)])
+        else:
+            indices = pa.array(places, mask=self.absent[codes])
+        return pa.DictionaryArray.from_arrays(indices, self.distinct, safe=False)
 
 
 def columns_of(kinds: Mapping[str, Kind]) -> dict[str, NoticeColumn]:

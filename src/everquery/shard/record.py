@@ -11,7 +11,7 @@ from everquery.core.arrays import Array, Bytes, Int64s, Uint64s
 from everquery.state.accepted import Events, join_events
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Notices:
     """Notices in their final order, and the events that they are about.
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.errors import TornEngineError, UnknownQueryError
-from everquery.index.kind import Explained
+from everquery.index.kind import NO_SLOTS, Explained
 from everquery.kinds import KINDS, Kind
 from everquery.queries.changes import Change
 from everquery.queries.spec import Key
@@ -20,6 +20,8 @@ from everquery.shard.asking import ask_kind, ask_query
 from everquery.shard.contents import Contents
 from everquery.shard.intake import Intake
 from everquery.shard.integrity import Integrity
+from everquery.shard.one_event import POSITION, OneEvent, Told, told_in_order
+from everquery.shard.order import Found, in_order
 from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices, join_notices
 from everquery.shard.step import Stepper
@@ -87,6 +89,7 @@ class Shard:
         self.upkeep = Upkeep(self.contents, self.queries, self._integrity)
         self._intake = Intake(self.contents)
         self._stepper = Stepper(self.contents, self.queries)
+        self._one_event = OneEvent(self.contents, self.queries, self._stepper)
         self.labelled = labelled
         self.all_columns = all_columns
         self.quotas: dict[str | None, int] = {}  # where no registry has them
@@ -95,7 +98,7 @@ class Shard:
         self.accepted: Events | None = None
         self.tells_all_ends = True  # also of queries for all keys, which other shards have too
         self._keep_accepted = keep_accepted
-        self._layouts: dict[tuple[Any, ...], tuple[pa.Schema, dict[str, str]]] = {}
+        self._layouts: dict[tuple[Any, ...], tuple[pa.Schema, dict[str, str], pa.Table]] = {}
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -169,6 +172,34 @@ class Shard:
         with self._integrity.changing():
             return self._step(self._intake.take(parts, order))
 
+    def push(
+        self, key: int, time: int | float, values: Sequence[float], weight: int
+    ) -> tuple[Events, list[Told]] | None:
+        """Take in one event; return it, and what is told. None, and nothing changes, if it can't.
+
+        It is as if `process` had been given a batch of it, where it is plain: see `OneEvent`.
+
+        Parameters
+        ----------
+        key : int
+            Its number.
+        """
+        if not self._one_event.possible() or self._one_event.is_late(key, time):
+            return None
+        with self._integrity.changing():
+            events = self._one_event.arrive(key, time, values, weight)
+            told = told_in_order(self._take_one(events, key))
+            self.notices += len(told)
+            return events, told
+
+    def _take_one(self, events: Events, key: int) -> Found:
+        found = self._one_event.take(events, key)
+        self.events += 1
+        done = self._done()
+        if done.size:
+            self.queries.end(done)
+        return found
+
     def set_time_type(self, kind: pa.DataType) -> None:
         """Fix the type of the stream's times, once it is known."""
         self._intake.set_time_type(kind)
@@ -212,6 +243,9 @@ class Shard:
             return self._finish(announced, nothing, [], numbers, table.last_time[numbers])
 
     def _step(self, arrivals: Events) -> pa.Table:
+        if len(arrivals) == 1 and self._goes_alone(arrivals):
+            found = self._take_one(arrivals, int(arrivals.key[0]))
+            return self._write([in_order(arrivals, 1, POSITION, found)] if found else [])
         admission = self.contents.admission
         announced = self._stepper.announce()
         accepted = admission.admit(arrivals, with_before=self._stepper.watches_time())
@@ -226,6 +260,13 @@ class Shard:
             self.accepted = accepted.events.take(accepted.grouped.position >> 1)
         return self._finish(announced, accepted, answered, *admission.silent_keys())
 
+    def _goes_alone(self, event: Events) -> bool:
+        return (
+            not self._keep_accepted
+            and self._one_event.possible()
+            and self._one_event.is_plain(event)
+        )
+
     def _finish(
         self,
         announced: list[Notices],
@@ -237,7 +278,7 @@ class Shard:
         """Let silent keys expire, apply the rules of queries, and return the notices."""
         contents = self.contents
         silent = self._stepper.expire(silent_key, silent_time)
-        done = np.concatenate([index.done() for index in contents.indexes.values()])
+        done = self._done()
         if not contents.hygiene.active:
             self.queries.end(done)
             return self._write([*announced, *answered, *silent])
@@ -261,31 +302,36 @@ class Shard:
         self.queries.end(ended)
         return self._write(told)
 
+    def _done(self) -> Int32s:
+        """Return the queries that have ended by what they told."""
+        done = NO_SLOTS
+        for index in self.contents.indexes.values():
+            slots = index.done()
+            if slots.size:
+                done = np.concatenate([done, slots])
+        return done
+
     def _write(self, told: list[Notices]) -> pa.Table:
-        if not told:
-            return self.schema().empty_table()
+        if not any(map(len, told)):
+            return self._layout()[2]
         contents = self.contents
         notices = join_notices(told)
-        names = Names(
-            contents.catalog.names.strings(),
-            contents.keys.arrow(),
-            contents.catalog.digests(notices.slot),
-            contents.keys.digests(notices.events.key[notices.row].astype(np.int64)),
-            contents.catalog.texts.strings(),
-            contents.catalog.owner,
-            contents.catalog.labels,
-        )
         self.notices += len(notices)
-        schema, figures = self._layout()
-        attributes = self.stream.attributes
-        return write_notices(notices, names, contents.outcomes, attributes, figures, schema)
+        schema, figures, _ = self._layout()
+        names = Names(contents.catalog, contents.keys)
+        return write_notices(notices, names, contents.outcomes, figures, schema)
 
     def schema(self) -> pa.Schema:
         """Return the schema of the notices."""
         return self._layout()[0]
 
-    def _layout(self) -> tuple[pa.Schema, dict[str, str]]:
+    def layout(self) -> tuple[pa.Schema, dict[str, str]]:
         """Return the schema of the notices, and what the columns of kinds are called in it."""
+        schema, figures, _ = self._layout()
+        return schema, figures
+
+    def _layout(self) -> tuple[pa.Schema, dict[str, str], pa.Table]:
+        """Return the schema of notices, what columns of kinds are called in it, and no notices."""
         time_type, key_type = self.contents.admission.time_type, self.contents.keys.type
         seen = self.contents.kinds if self.all_columns else self.queries.kinds_seen
         known = (time_type, key_type, len(seen))  # kinds are never forgotten
@@ -298,10 +344,15 @@ class Shard:
                 labelled=self.labelled,
                 kinds=kinds,
             )
-            self._layouts[known] = schema, figure_names(self.stream, kinds=kinds)
+            figures = figure_names(self.stream, kinds=kinds)
+            self._layouts[known] = schema, figures, schema.empty_table()
         return self._layouts[known]
 
     # -- what it knows ------------------------------------------------------------------------
+
+    def key_number(self, key: Key) -> int:
+        """Return the number of a key that events or queries have had, or -1."""
+        return self.contents.keys.known_number(key)
 
     @property
     def key_type(self) -> pa.DataType | None:

@@ -44,8 +44,10 @@ class Stepper:
 
     def watches_time(self) -> bool:
         """Tell whether there are queries to which deadlines of keys mean something."""
-        indexes = self._contents.indexes.values()
-        return any(index.watches_time and len(index.layers) for index in indexes)
+        for index in self._contents.indexes.values():
+            if index.watches_time and len(index.layers):
+                return True
+        return False
 
     def announce(self) -> list[Notices]:
         """Return what the keys in sight mean for new and resumed queries."""

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Int32s, Int64s, Uint64s
+from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
 from everquery.core.times import as_time
 from everquery.kinds import KINDS, Kind
-from everquery.shard.notice_ids import write_ids
+from everquery.shard.constant_columns import nothing
+from everquery.shard.notice_columns import NO_DIGEST, NO_KEY, UNKNOWN, write_columns
 from everquery.shard.outcomes import OutcomeTable, columns_of
 from everquery.shard.record import Notices
+from everquery.state.accepted import Events
+from everquery.state.catalog import Catalog
+from everquery.state.keys import KeyTable
 from everquery.stream import OWNER_COLUMNS, Stream
+
+_INT32, _INT64, _FLOAT64, _ID = pa.int32(), pa.int64(), pa.float64(), pa.binary(16)
+_NO_SALT = np.empty(0, np.uint64)
 
 
 def notice_schema(
@@ -76,87 +84,141 @@ def in_full(name: str, kinds: Mapping[str, Kind] = KINDS) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names and hashes that notices are written with.
+    """What notices are written with: names and digests of queries and keys, owners, labels."""
 
-    Attributes
-    ----------
-    queries, keys : Arrow arrays, by slot and by key number
-    query_digests, key_digests : uint64, shape (n, 2), likewise
-    texts : Arrow array
-        Owners and labels, each once.
-    owner, labels : int32, by slot
-        Places in `texts`, or -1; perhaps shorter than there are slots.
-    """
+    catalog: Catalog
+    keys: KeyTable
 
-    queries: pa.Array
-    keys: pa.Array
-    query_digests: Uint64s
-    key_digests: Uint64s
-    texts: pa.Array
-    owner: Int32s
-    labels: Int32s
+    def digests(self, notices: Notices | None) -> tuple[Array, Array]:
+        """Return the digests of queries and of keys, those that some notices need included."""
+        if notices is None:
+            return self.catalog.digests(None), self.keys.digests(None)
+        numbers = notices.events.key[notices.row].astype(np.int64)
+        return self.catalog.digests(notices.slot), self.keys.digests(numbers)
 
 
 def write_notices(
     notices: Notices,
     names: Names,
     outcomes: OutcomeTable,
-    attributes: Sequence[str],
     figures: Mapping[str, str],
     schema: pa.Schema,
 ) -> pa.Table:
     """Return notices as a table; `figures` has the names of the kinds' columns."""
-    slot, row, events = notices.slot, notices.row, notices.events
-    ids = np.empty(2 * slot.size, np.uint64)
-    hashes = outcomes.hashes[notices.code]
-    write_ids(
-        slot,
-        row,
-        hashes if notices.salt is None else hashes ^ notices.salt,
-        names.query_digests,
-        names.key_digests,
-        events.key,
-        events.seq,
-        ids,
-    )
-    key = events.key[row]
-    mask = np.ones(key.size, np.bool_) if names.keys.null_count else None
-    if notices.salt is not None and mask is None:
-        mask = key < 0  # they went through the rules, so queries may have ended
-    columns = outcomes.words(notices.code)
-    columns["query_id"] = pa.DictionaryArray.from_arrays(
-        pa.array(slot.astype(np.int32)), names.queries, safe=False
-    )
-    columns["key"] = pa.DictionaryArray.from_arrays(
-        pa.array(key, mask=mask), names.keys, safe=False
-    )
-    columns["time"] = as_time(events.time[row], schema.field("time").type)
-    columns["seq"] = pa.array(events.seq[row])
-    unknown = bool(np.isnan(events.values).any())  # also where a query has ended
-    for name, values in zip(attributes, events.values, strict=True):
-        columns[name] = pa.array(values[row], from_pandas=unknown)  # NaN becomes null
-    columns["held_back"] = _nothing(columns["seq"], pa.int64())
+    n = len(notices)
+    room = _Room(n, notices.events)
+    seen = _write(notices, names, outcomes, room)
+    held = nothing(_INT64, n)
     if notices.held is not None:
-        columns["held_back"] = pa.array(notices.held, mask=notices.held == 0)
-    for name, written in figures.items():
+        held = pa.array(notices.held, mask=notices.held == 0)
+    kind, event, reason = outcomes.words(notices.code, seen)
+    columns = [
+        pa.DictionaryArray.from_arrays(
+            room.column("slot", _INT32), names.catalog.names.strings(), safe=False
+        ),
+        kind,
+        event,
+        _keys(room, names.keys.arrow(), seen),
+        _times(room, schema.field("time").type),
+        room.column("seq", _INT64),
+        reason,
+        *(room.values(a, bool(seen[UNKNOWN + a])) for a in range(len(notices.events.values))),
+        held,
+    ]
+    for name in figures:
         if name in notices.figures:
             mask = outcomes.lacks(name, notices.code)
-            columns[written] = pa.array(notices.figures[name], mask=mask)
+            columns.append(pa.array(notices.figures[name], mask=mask))
         else:
-            columns[written] = _nothing(columns["seq"], outcomes.columns[name].type)
-    if OWNER_COLUMNS[0] in schema.names:
-        for name, codes in zip(OWNER_COLUMNS, (names.owner, names.labels), strict=True):
-            columns[name] = _texts(codes, slot, names.texts)
-    columns["notice_id"] = pa.Array.from_buffers(
-        pa.binary(16), slot.size, [None, pa.py_buffer(ids)]
-    )
-    return pa.table([columns[name] for name in schema.names], schema=schema)
+            columns.append(nothing(outcomes.columns[name].type, n))
+    if schema.get_field_index(OWNER_COLUMNS[0]) >= 0:
+        texts = names.catalog.texts.strings()
+        for codes in (names.catalog.owner, names.catalog.labels):
+            columns.append(_texts(codes, notices.slot, texts))
+    columns.append(room.column("ids", _ID))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _nothing(seq: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a column of nulls, the usual case: bits alone, over memory that is there already."""
-    nothing = pa.py_buffer(bytes((len(seq) + 7) // 8))
-    return pa.Array.from_buffers(kind, len(seq), [nothing, seq.buffers()[1]], len(seq))
+class _Room:
+    """Memory of Arrow's for the columns of notices; what it has given back, it gives out again."""
+
+    def __init__(self, n: int, events: Events) -> None:
+        self.n = n
+        self._buffers: dict[str, pa.Buffer] = {}
+        self.slot: Int32s = self._of("slot", np.int32, n)
+        self.key: Int32s = self._of("key", np.int32, n)
+        self.time: Array = self._of("time", events.time.dtype, n)
+        self.seq: Int64s = self._of("seq", np.int64, n)
+        attributes = len(events.values)
+        self.known: Floats = self._of("values", np.float64, attributes * n).reshape(attributes, n)
+        self.ids: Uint64s = self._of("ids", np.uint64, 2 * n)
+
+    def _of(self, name: str, kind: Any, size: int) -> Array:  # noqa: ANN401 - as NumPy has it
+        buffer = self._buffers[name] = pa.allocate_buffer(8 * size)
+        return np.frombuffer(buffer, kind, size)
+
+    def column(
+        self, name: str, kind: pa.DataType, valid: pa.Buffer | None = None
+    ) -> pa.Array:
+        """Return a column of a type; `valid` has the bits of those that are not null."""
+        return pa.Array.from_buffers(kind, self.n, [valid, self._buffers[name]])
+
+    def values(self, attribute: int, unknown: bool) -> pa.Array:
+        """Return the values of an attribute, null where they are NaN."""
+        if unknown:
+            return pa.array(self.known[attribute], from_pandas=True)
+        part = self._buffers["values"].slice(8 * self.n * attribute, 8 * self.n)
+        return pa.Array.from_buffers(_FLOAT64, self.n, [None, part])
+
+
+def _write(notices: Notices, names: Names, outcomes: OutcomeTable, room: _Room) -> Bytes:
+    """Write the columns that follow from queries and events; return what `write_columns` saw.
+
+    A query's, or a key's, first notice finds that it has no digest yet: then all is written again.
+    """
+    events = notices.events
+    salt = _NO_SALT if notices.salt is None else notices.salt
+    for needed in (None, notices):
+        seen = np.zeros(UNKNOWN + len(events.values), np.uint8)
+        write_columns(
+            notices.slot,
+            notices.row,
+            notices.code,
+            salt,
+            outcomes.hashes,
+            *names.digests(needed),
+            names.keys.keyed,
+            events.key,
+            events.time,
+            events.seq,
+            events.values,
+            room.slot,
+            room.key,
+            room.time,
+            room.seq,
+            room.known,
+            room.ids,
+            seen,
+        )
+        if not seen[NO_DIGEST]:
+            break
+    return seen
+
+
+def _keys(room: _Room, names: pa.Array, seen: Bytes) -> pa.Array:
+    """Return the column of keys; the ends of queries are about none."""
+    valid = None
+    if names.null_count:  # a stream without keys
+        valid = nothing(_INT32, room.n).buffers()[0]
+    elif seen[NO_KEY]:
+        valid = pa.array(room.key >= 0).buffers()[1]
+    return pa.DictionaryArray.from_arrays(room.column("key", _INT32, valid), names, safe=False)
+
+
+def _times(room: _Room, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_null(kind) or pa.types.is_date32(kind):
+        return as_time(room.time, kind)
+    return room.column("time", kind)
 
 
 def _texts(codes: Int32s, slot: Int64s, texts: pa.Array) -> pa.Array:

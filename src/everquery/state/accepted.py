@@ -13,7 +13,7 @@ from everquery.index.rows import Grouped
 COLUMNS = ("key", "time", "seq", "values", "weight", "arrived")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Events:
     """Events as rows, in the order in which they are processed.
 
@@ -65,7 +65,7 @@ def join_events(parts: Sequence[Events]) -> Events:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Accepted:
     """The accepted events of a batch, and what the batch made known besides.
 

@@ -29,19 +29,51 @@ from everquery.state.keys import KeyTable
 from everquery.state.partial import Partial
 from everquery.stream import SPANS, Stream
 
+_NO_ROWS = np.empty(0, np.int64)
+_NO_KEYS = np.empty(0, np.int32)
 FIGURES = ("arrived", "newest", "oldest", "began", "passed")
 
 
 @kernel
-def count_keys(keys: Int32s, counts: Int32s, touched: Int32s) -> int:
-    """Count each key's events in `counts`, which comes zeroed; list the keys, return how many."""
+def in_order(time: Array) -> bool:
+    """Tell whether no event is before the one in front of it."""
+    for i in range(1, time.size):
+        if time[i] < time[i - 1]:
+            return False
+    return True
+
+
+@kernel
+def span_of(time: Array) -> tuple[int | float, int | float]:
+    """Return the least and the largest of some times."""
+    least = largest = time[0]
+    for i in range(1, time.size):
+        least = min(least, time[i])
+        largest = max(largest, time[i])
+    return least, largest
+
+
+@kernel
+def survey(keys: Int32s, values: Floats, counts: Int32s, touched: Int32s) -> tuple[int, bool]:
+    """Count each key's events in `counts`, which comes zeroed, and list the keys.
+
+    Returns
+    -------
+    How many keys there are, and whether a value is NaN.
+    """
     n = 0
     for i in range(keys.size):
         if counts[keys[i]] == 0:
             touched[n] = keys[i]
             n += 1
         counts[keys[i]] += 1
-    return n
+    for a in range(values.shape[0]):
+        unknown = 0
+        for i in range(keys.size):
+            unknown += values[a, i] != values[a, i]
+        if unknown:
+            return n, True
+    return n, False
 
 
 @kernel
@@ -116,6 +148,31 @@ def admit_groups(
     return kept
 
 
+@kernel
+def gather(member: Int64s, values: Floats, position: Int64s, grouped: Floats) -> None:
+    """Write what `Grouped` has of rows: positions, values, and a last row of zeros."""
+    attributes = values.shape[0]
+    for i in range(member.size):
+        position[i] = 2 * member[i] + 1
+        grouped[attributes, i] = 0.0
+    for a in range(attributes):
+        for i in range(member.size):
+            grouped[a, i] = values[a, member[i]]
+
+
+@kernel
+def remember_groups(
+    group_key: Int32s, start: Int64s, values: Floats, seen: Bytes, last: Floats
+) -> None:
+    """Note each key's last values, and that it is in sight."""
+    for group in range(group_key.size):
+        if start[group + 1] > start[group]:
+            key = group_key[group]
+            seen[key] = 1
+            for a in range(last.shape[0]):
+                last[a, key] = values[a, start[group + 1] - 1]
+
+
 class Admission:
     """Takes arrivals in, keeps back what the grace asks for, and lets events out in order."""
 
@@ -133,6 +190,20 @@ class Admission:
         self.flushing = False
         self.partial = Partial()
         self._counts: Int32s = np.zeros(16, np.int32)
+        self._simple = all(getattr(stream, span) is None for span in SPANS)
+        self._dtype: type[np.int64] | type[np.float64] = np.int64
+        self._nobody: Events | None = None  # no events, of the stream's types
+
+    @property
+    def takes_as_they_come(self) -> bool:
+        """Whether nothing is held back, or waits, or expires."""
+        return self._simple and self.held is None and not self.flushing and not len(self.guard)
+
+    def see_one(self, time: int | float) -> None:
+        """Note the time of an event that is let in alone."""
+        self.advance(time)
+        if self.began is None:
+            self.oldest = time if self.oldest is None else min(self.oldest, time)
 
     def check_time(self, kind: pa.DataType) -> None:
         """Raise if the stream's spans can't be told in times of this type; change nothing."""
@@ -145,7 +216,9 @@ class Admission:
         """Fix the type of the stream's times, with its first batch."""
         if self.time_type is None and not pa.types.is_null(kind):
             self.time_type = kind
-            self._keys.last_time = self._keys.last_time.astype(self.dtype())
+            self._dtype = np.float64 if kind == pa.float64() else np.int64
+            self._nobody = None
+            self._keys.last_time = self._keys.last_time.astype(self._dtype)
 
     def admit(self, arrivals: Events, *, with_before: bool = False) -> Accepted:
         """Let in the arrivals, in order of arrival, and let out what is due.
@@ -160,10 +233,12 @@ class Admission:
 
     def no_events(self) -> Events:
         """Return no events, of the stream's types."""
-        none = np.empty(0, np.int64)
-        time = np.empty(0, self.dtype())
-        values = np.empty((len(self._stream.attributes), 0))
-        return Events(np.empty(0, np.int32), time, none, values, none, none)
+        if self._nobody is None:
+            none = np.empty(0, np.int64)
+            time = np.empty(0, self.dtype())
+            values = np.empty((len(self._stream.attributes), 0))
+            self._nobody = Events(np.empty(0, np.int32), time, none, values, none, none)
+        return self._nobody
 
     def arrivals(
         self,
@@ -179,7 +254,10 @@ class Admission:
         """Return new events, and move the newest time seen; the last three are as in `Arrivals`."""
         n = key.size
         # Arrays from Arrow are read only, which Numba takes for a type of its own.
-        time = np.zeros(n, np.int64) if time is None else np.require(time, requirements="W")
+        if time is None:
+            time = np.zeros(n, np.int64)
+        elif not time.flags.writeable:
+            time = time.copy()
         weight = np.ones(n, np.int64) if weight is None else weight
         events = Events(key, time, np.empty(n, np.int64), values, weight, arrived)
         if self._stream.time is None:
@@ -205,11 +283,12 @@ class Admission:
     ) -> None:
         """Note the times of events that are let in; or what they are in all shards."""
         if time.size:
-            newest = time.max().item() if newest is None else newest
+            least, largest = span_of(time)
+            newest = largest if newest is None else newest
+            oldest = least if oldest is None else oldest
         if newest is not None:
             self.advance(newest)
-        if self.began is None and (time.size or oldest is not None):
-            oldest = time.min().item() if oldest is None else oldest
+        if self.began is None and oldest is not None:
             self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
 
     def _let_in(self, events: Events, latest: int | float | None = None) -> Events:
@@ -253,7 +332,7 @@ class Admission:
     def silent_keys(self) -> tuple[Int32s, Array]:
         """Forget the keys that have been silent for `expire_after`; return them, and when."""
         if self._stream.expire_after is None or self.now is None:
-            return np.empty(0, np.int32), np.empty(0, self.dtype())
+            return _NO_KEYS, self.no_events().time
         known = len(self._keys)
         limit = self._span(self._stream.expire_after)
         last = self._keys.last_time[:known]
@@ -304,9 +383,9 @@ class Admission:
             return arrivals
         waiting = arrivals if self.held is None else join_events((self.held, arrivals))
         time = waiting.time
-        if not np.all(time[:-1] <= time[1:]):
+        if not in_order(time):
             waiting = waiting.take(np.argsort(time, kind="stable"))
-        self._begin()
+        self.begin()
         if self._stream.grace is None or self.now is None:
             self.held = None
             return waiting
@@ -314,7 +393,7 @@ class Admission:
         self.held = waiting.take(np.arange(due, len(waiting)))
         return waiting.take(np.arange(due))
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Note the first event that is let out, of all shards; or time that came without any."""
         if self.began is None and self.now is not None:
             if self.oldest is None:
@@ -325,14 +404,13 @@ class Admission:
     def _accept(self, events: Events, *, with_before: bool = False) -> Accepted:
         table = self._keys
         n = len(events)
-        group_key, start, member = self._group(events.key)
+        group_key, start, member, partial = self._group(events)
         late = np.zeros(n, np.bool_)
         fresh = np.zeros(n, np.uint8)
-        previous = np.full(n, -1, np.int64)
-        expire_after = np.empty(0, self.dtype())
+        previous, expire_after = _NO_ROWS, self.no_events().time
         if self._stream.expire_after is not None:
+            previous = np.full(n, -1, np.int64)
             expire_after = np.full(1, self._span(self._stream.expire_after), self.dtype())
-        partial = bool(np.isnan(events.values).any())  # late ones included: they are few
         before = None
         if expire_after.size or with_before or partial:
             before = self.last_events(group_key)
@@ -353,9 +431,12 @@ class Admission:
         )
         member, fresh = member[:kept], fresh[:kept]
         rejected = events.take(np.flatnonzero(late)) if kept < n else self.no_events()
-        grouped = Grouped(group_key, start, 2 * member + 1, _grouped_values(events, member))
+        position = np.empty(kept, np.int64)
+        values = np.empty((len(events.values) + 1, kept))
+        gather(member, events.values, position, values)
+        grouped = Grouped(group_key, start, position, values)
         self._count_partial(grouped, events.weight, partial)
-        expired_row = np.sort(member[fresh != 0])
+        expired_row = np.sort(member[fresh != 0]) if expire_after.size else _NO_ROWS
         if expired_row.size and before is not None:
             at = np.searchsorted(group_key, events.key[expired_row])
             here = previous[expired_row]
@@ -387,38 +468,30 @@ class Admission:
         """Note each key's last values, and that it is in sight, once the indexes saw the batch."""
         grouped, table = accepted.grouped, self._keys
         table.sights.remember(accepted, table.seen)
-        filled = np.flatnonzero(np.diff(grouped.start))
-        last = grouped.values[: len(table.last), grouped.start[filled + 1] - 1]
-        table.seen[grouped.key[filled]] = 1
-        table.last[:, grouped.key[filled]] = last
+        remember_groups(grouped.key, grouped.start, grouped.values, table.seen, table.last)
 
-    def _group(self, key: Int32s) -> tuple[Int32s, Int64s, Int64s]:
+    def _group(self, events: Events) -> tuple[Int32s, Int64s, Int64s, bool]:
+        """Return the rows of each key, and whether a value is unknown; of late rows too."""
+        key = events.key
         if self._counts.size < len(self._keys):
             self._counts = np.zeros(2 * len(self._keys), np.int32)
         touched = np.empty(key.size, np.int32)
-        group_key = np.sort(touched[: count_keys(key, self._counts, touched)])
-        start = np.empty(group_key.size + 1, np.int64)
+        groups, partial = survey(key, events.values, self._counts, touched)
+        group_key = touched[:groups]
+        group_key.sort()
+        start = np.empty(groups + 1, np.int64)
         member = np.empty(key.size, np.int64)
         group_rows(key, group_key, self._counts, start, member)
-        return group_key, start, member
+        return group_key, start, member, partial
 
     def dtype(self) -> type[np.int64] | type[np.float64]:
         """Return the NumPy type of times."""
-        return np.float64 if self.time_type == pa.float64() else np.int64
+        return self._dtype
 
     def _span(self, span: SpanLike | None) -> int | float:
         if self.time_type is None:
             return 0  # no event has come, so there is nothing to measure
         return span_in_units(span, self.time_type, str(self._stream.time))
-
-
-def _grouped_values(events: Events, member: Int64s) -> Floats:
-    """Return the values of events by key, and a row of zeros; see `Grouped`."""
-    attributes = len(events.values)
-    values = np.empty((attributes + 1, member.size))
-    np.take(events.values, member, axis=1, out=values[:attributes], mode="clip")
-    values[attributes] = 0.0
-    return values
 
 
 def span_in_units(span: SpanLike | None, kind: pa.DataType, column: str) -> int | float:

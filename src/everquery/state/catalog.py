@@ -168,8 +168,11 @@ class Catalog:
             prints = np.where(values == 0, prints, mixed) if name in added else mixed
         self.prints[slots] = prints
 
-    def digests(self, slots: Int64s) -> Array:
-        """Return strong hashes of queries, by slot, of which these are there."""
+    def digests(self, slots: Int64s | None) -> Array:
+        """Return strong hashes of queries, by slot, of which these are there.
+
+        None asks for those that have been asked for before.
+        """
         return self.names.digests(slots, _PERSON, self.prints)
 
     def belong(self, slots: Int32s, given: Mapping[str, pa.Array]) -> None:

@@ -56,7 +56,7 @@ UNREADABLE_TYPE = pa.map_(pa.string(), pa.string())
 _LONG_INTEGER = r"^\s*[+-]?\d{16,}\s*$"  # one that float64 may not hold
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Arrivals:
     """A batch as it arrived.
 
@@ -79,6 +79,8 @@ class Arrivals:
         For a part of a larger batch: the least and the largest time of the good rows in all parts.
     latest : int or float, optional
         The latest time that a clock allows; later rows are refused. None without a clock.
+    fine : bool
+        Whether it is known that no row is refused.
     """
 
     key: pa.Array | None
@@ -92,6 +94,7 @@ class Arrivals:
     oldest: int | float | None = None
     newest: int | float | None = None
     latest: int | float | None = None
+    fine: bool = False
 
     def __len__(self) -> int:
         return int(self.refused.size)

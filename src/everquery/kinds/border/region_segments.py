@@ -104,7 +104,7 @@ class RegionSegments:
             step.fresh,
             step.seen,
             step.last,
-            step.earlier,
+            tuple(step.earlier),  # of a named one Numba looks up the class at every call
             *self._lists(),
             self.positions[0],
             step.flags,

@@ -14,7 +14,7 @@ from everquery.core.invariants import refuse
 from everquery.core.parts import Part
 from everquery.index.access_paths import BoxSegment
 from everquery.index.flags import LIVE, LIVE_MASK, SPANNED, Flags
-from everquery.index.kind import Explained, KindIndex
+from everquery.index.kind import NO_SLOTS, Explained, KindIndex
 from everquery.index.layers import Layers
 from everquery.index.rows import (
     NO_KEY,
@@ -265,8 +265,10 @@ class ThresholdIndex(KindIndex):
 
     def done(self) -> Int32s:
         """Return the queries that have fired and do not repeat, since the last call."""
+        if not self._fired:
+            return NO_SLOTS
         fired, self._fired = self._fired, []
-        return np.concatenate(fired) if fired else np.empty(0, np.int32)
+        return np.concatenate(fired)
 
     # -- state --------------------------------------------------------------------------------
 

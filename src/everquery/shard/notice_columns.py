@@ -1,0 +1,94 @@
+"""The columns of notices, written in one pass: what their events say, and their ids."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
+from everquery.core.jit import kernel
+from everquery.core.names import scramble
+from everquery.core.prefetch import AHEAD, prefetch_row
+from everquery.index.sort_keys import MOST_CODES
+
+_SALT = np.uint64(0xD6E8FEB86659FD93)
+
+# What `write_columns` found out besides, in the places behind those of the codes.
+NO_DIGEST = MOST_CODES  # a query or a key without digest: the ids are not all right
+NO_KEY = MOST_CODES + 1  # a notice that is about no key
+UNKNOWN = MOST_CODES + 2  # one place an attribute: a value that is NaN
+
+
+@kernel
+def write_columns(
+    slot: Int64s,
+    row: Int64s,
+    code: Bytes,
+    salt: Uint64s,
+    outcomes: Uint64s,
+    queries: Uint64s,
+    keys: Uint64s,
+    keyed: bool,
+    event_key: Int32s,
+    event_time: Array,
+    event_seq: Int64s,
+    event_values: Floats,
+    out_slot: Int32s,
+    out_key: Int32s,
+    out_time: Array,
+    out_seq: Int64s,
+    out_values: Floats,
+    ids: Uint64s,
+    seen: Bytes,
+) -> None:
+    """Write the columns of notices, and each notice's 128-bit id.
+
+    The id is a pure function of query, key, event and what happened. For one query and event it is
+    a permutation of the key's digest. So two keys share an id only if they share a digest.
+
+    Parameters
+    ----------
+    slot, row, code, salt : the notices; see `Notices`. `salt` may be empty
+    outcomes : by code, what the outcome adds to an id
+    queries, keys : the digests by slot and by key number, zeros where there is none yet
+    keyed : whether the stream has keys; without, zeros are the digest of its only one
+    seen : set to 1 at each code that occurs, and at `NO_DIGEST`, `NO_KEY`, `UNKNOWN`
+    """
+    attributes = event_values.shape[0]
+    last_row = np.int64(-1)
+    last_outcome = np.uint64(0)
+    low, high = np.uint64(0), np.uint64(0)
+    number = np.int32(0)
+    for i in range(slot.size):
+        if i + AHEAD < slot.size:
+            prefetch_row(queries, slot[i + AHEAD])
+        at = row[i]
+        outcome = outcomes[code[i]]
+        if salt.size:
+            outcome ^= salt[i]
+        if at != last_row or outcome != last_outcome:
+            last_row, last_outcome = at, outcome
+            number = event_key[at]
+            # What the ids of all notices of this event and outcome have in common.
+            event = scramble(np.uint64(event_seq[at]) ^ _SALT) ^ outcome
+            low, high = event, scramble(event ^ _SALT)
+            if number >= 0:
+                low, high = scramble(low ^ keys[number, 0]), scramble(high ^ keys[number, 1])
+            seen[code[i]] = 1
+            if number < 0:
+                seen[NO_KEY] = 1
+            elif keyed and keys[number, 0] == 0 and keys[number, 1] == 0:
+                seen[NO_DIGEST] = 1
+            for a in range(attributes):
+                if event_values[a, at] != event_values[a, at]:
+                    seen[UNKNOWN + a] = 1
+        query = slot[i]
+        if queries[query, 0] == 0 and queries[query, 1] == 0:
+            seen[NO_DIGEST] = 1
+        out_slot[i] = query
+        out_key[i] = number
+        out_time[i] = event_time[at]
+        out_seq[i] = event_seq[at]
+        for a in range(attributes):
+            out_values[a, i] = event_values[a, at]
+        ids[2 * i] = scramble(low ^ queries[query, 0])
+        ids[2 * i + 1] = scramble(high ^ queries[query, 1])
