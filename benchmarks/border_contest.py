@@ -89,6 +89,7 @@ class OurBorders:
             self._flags,
             all_live=True,
         )
+        self._segment.make_room(step.seen.size)
         self.crossings, n, visited = self._segment.walk(step, self.crossings)
         self.looked_at += visited
         self._seen[group_key] = 1

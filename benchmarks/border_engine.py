@@ -177,6 +177,7 @@ class BareLoop:
 
     def walk(self, step: Step) -> int:
         """Return the number of crossings."""
+        self._segment.make_room(step.seen.size)
         self._crossings, n, _ = self._segment.walk(step, self._crossings)
         return n
 

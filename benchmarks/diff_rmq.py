@@ -19,7 +19,7 @@ from everquery.core.jit import kernel
 from everquery.index.cei import CeiSegment
 from everquery.index.rows import Rows
 from everquery.index.sort_keys import PLACE_SHIFT, SLOT_SHIFT
-from everquery.state.admission import count_keys, group_rows
+from everquery.state.admission import group_rows, survey
 
 ENTER, LEAVE = 0, 1  # the codes of our index, so that what is written can be compared
 CHUNK = 1_000  # events whose matching sets are held at once: they stay in the cache
@@ -85,7 +85,8 @@ class Grouping:
     def __call__(self, key: Int32s) -> tuple[Int32s, Int64s, Int64s]:
         """Return the keys, where each one's rows begin, and the rows."""
         touched = np.empty(key.size, np.int32)
-        group_key = np.sort(touched[: count_keys(key, self._counts, touched)])
+        groups, _ = survey(key, np.empty((0, key.size)), self._counts, touched)
+        group_key = np.sort(touched[:groups])
         start = np.empty(group_key.size + 1, np.int64)
         member = np.empty(key.size, np.int64)
         group_rows(key, group_key, self._counts, start, member)

@@ -12,6 +12,7 @@ from everquery.kinds import KINDS, register
 from everquery.kinds.threshold import segment as threshold_segment
 from everquery.queries.known import KNOWN
 from everquery.sharding import durable
+from tests.conformance.pushed import Pushed
 from tests.conformance.sharded import ShardedRunner
 from tests.conformance.toy.kind import KIND as TOY
 
@@ -29,6 +30,10 @@ def pytest_collection_modifyitems(items):
         few = bool(chosen) and len(chosen.get("kinds", KINDS)) < len(KINDS)
         if few and chosen.get("new_runner") == "sharded":
             item.add_marker(pytest.mark.slow)  # what differs from one process is the same for all
+        if few and chosen.get("new_runner") == "pushed" and "brute_force" not in item.name:
+            item.add_marker(pytest.mark.slow)
+        if chosen and chosen.get("new_runner") == "pushed" and item.path.name == "test_duckdb.py":
+            item.add_marker(pytest.mark.slow)  # a million calls
         if chosen and chosen.get("new_runner") == "spark":
             item.add_marker(pytest.mark.spark)
             rules = item.path.name in ("test_hygiene.py", "test_worlds.py")
@@ -60,11 +65,13 @@ def toy():
     del KINDS[TOY.name], KNOWN[TOY.name]
 
 
-@pytest.fixture(params=["embedded", "sharded", "spark"], scope="session")
+@pytest.fixture(params=["embedded", "pushed", "sharded", "spark"], scope="session")
 def new_runner(request):
     """Return what makes a fresh runner of a stream."""
     if request.param == "embedded":
         yield eq.Engine
+    elif request.param == "pushed":
+        yield Pushed
     elif request.param == "sharded":
         yield ShardedRunner
     else:

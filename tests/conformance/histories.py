@@ -10,10 +10,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import everquery as eq
 from everquery.errors import InvalidBatchError, UnknownQueryError
 from everquery.kinds import KINDS
 from everquery.testing import BruteForce, Notice, assert_same_notices, notices_of
 from everquery.testing.strategies import History, as_batch
+from tests.conformance.pushed import Pushed
+
+
+def ends_of(history: History, new_runner: Any, drawn: list[int]) -> list[int]:
+    """Return where batches end: where they were drawn, or behind each event."""
+    return list(range(len(history.events))) if new_runner is Pushed else drawn
+
+
+def in_one_shard(new_runner: Any) -> bool:
+    """Tell whether all queries of a runner are in one shard."""
+    return new_runner in (eq.Engine, Pushed)
+
 
 STEPS = ("process", "advance", "flush", "expire")
 

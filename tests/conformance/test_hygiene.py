@@ -17,6 +17,8 @@ from everquery.testing.strategies import History, may_end
 from tests.conformance.histories import (
     STEPS,
     assert_same,
+    ends_of,
+    in_one_shard,
     play,
     play_twin,
     rows_by_key,
@@ -152,10 +154,10 @@ def random_cuts(rng):
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_equals_brute_force(new_runner, seed):
     history, rng = random_history(seed, in_order=False, steps=hasattr(new_runner, "advance"))
-    ends = random_cuts(rng)
+    ends = ends_of(history, new_runner, random_cuts(rng))
     wanted, _ = play_twin(history, ends)
     told = play(history, new_runner(history.stream), ends)
-    one_shard = new_runner is eq.Engine
+    one_shard = in_one_shard(new_runner)
     assert_same(notices_of(told, history.stream), wanted, in_one_shard=one_shard)
     rows = [tuple(row.values()) for row in told.to_pylist()]
     assert len(set(told["notice_id"].to_pylist())) == len(set(rows))
@@ -170,7 +172,7 @@ def test_batches_are_invisible(new_runner, seed):
         assert_same(
             notices_of(other, history.stream),
             notices_of(one, history.stream),
-            in_one_shard=new_runner is eq.Engine,
+            in_one_shard=in_one_shard(new_runner),
         )
         assert sorted(other["notice_id"].to_pylist()) == sorted(one["notice_id"].to_pylist())
 

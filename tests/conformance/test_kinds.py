@@ -18,6 +18,8 @@ from everquery.testing import assert_unique_ids, notices_of
 from everquery.testing.strategies import histories, queries
 from tests.conformance.histories import (
     assert_same,
+    ends_of,
+    in_one_shard,
     play,
     play_notices,
     play_twin,
@@ -39,10 +41,10 @@ cuts = st.lists(st.integers(0, 30), max_size=6)
 @given(data=st.data())
 def test_equals_brute_force(kinds, new_runner, data):
     history = data.draw(histories(kinds, steps=hasattr(new_runner, "advance")))
-    ends = data.draw(cuts)
+    ends = ends_of(history, new_runner, data.draw(cuts))
     runner = new_runner(history.stream)
     wanted, twin = play_twin(history, ends)
-    assert_same(play_notices(history, runner, ends), wanted, in_one_shard=new_runner is eq.Engine)
+    assert_same(play_notices(history, runner, ends), wanted, in_one_shard=in_one_shard(new_runner))
     refused = {}
     for _, reason in twin.refused:
         refused[reason] = refused.get(reason, 0) + 1
@@ -70,7 +72,7 @@ def test_batches_are_invisible(kinds, new_runner, data):
         assert_same(
             notices_of(other, history.stream),
             notices_of(one, history.stream),
-            in_one_shard=new_runner is eq.Engine,
+            in_one_shard=in_one_shard(new_runner),
         )
         assert sorted(other["notice_id"].to_pylist()) == sorted(one["notice_id"].to_pylist())
 
@@ -79,7 +81,7 @@ def test_batches_are_invisible(kinds, new_runner, data):
 @given(data=st.data())
 def test_snapshot_and_restore_at_every_batch_change_nothing(kinds, new_runner, data):
     history = data.draw(histories(kinds, steps=hasattr(new_runner, "advance")))
-    ends = data.draw(cuts)
+    ends = ends_of(history, new_runner, data.draw(cuts))
 
     def restart(runner):
         fresh = new_runner(history.stream)
@@ -98,7 +100,7 @@ def test_snapshot_and_restore_at_every_batch_change_nothing(kinds, new_runner, d
 @given(data=st.data())
 def test_replay_is_deterministic_and_ids_are_unique(kinds, new_runner, data):
     history = data.draw(histories(kinds, steps=hasattr(new_runner, "advance")))
-    ends = data.draw(cuts)
+    ends = ends_of(history, new_runner, data.draw(cuts))
     first = play(history, new_runner(history.stream), ends)
     second = play(history, new_runner(history.stream), ends)
     assert rows_by_key(first) == rows_by_key(second)

@@ -7,7 +7,8 @@ without it, and 12 with it.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numba
 from llvmlite import ir
@@ -44,5 +45,7 @@ def _nothing(array: Array, row: int) -> None:
     """Do nothing: interpreted loops have no use for it."""
 
 
-prefetch_row = _nothing if numba.config.DISABLE_JIT else intrinsic(_prefetch_row)
+_disabled = bool(getattr(numba.config, "DISABLE_JIT", False))
+prefetch_row: Callable[[Array, int], None]
+prefetch_row = _nothing if _disabled else cast("Any", intrinsic(_prefetch_row))
 """Fetch row number ``row`` of a contiguous array of one or two dimensions; only in kernels."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from everquery.core.crew import Crew
 from everquery.engine.arguments import (
     check_label_columns,
     clock_of,
@@ -29,7 +30,7 @@ from everquery.shard.snapshots import shard_of, snapshot_of
 from everquery.state.dead_letters import Example
 from everquery.stream import Stream
 
-
+MOST = 256  # threads
 UPKEEP = 256  # single events between two looks at what there is to merge or to forget
 
 
@@ -60,6 +61,9 @@ class Engine(Listening):
         have had a query here, as a file of one schema wants it.
     read_only : bool
         Follow the registry, and never write to it: not even that a query ended by its ``ttl``.
+    threads : int
+        How many threads divide the work of large batches; notices, their order and all answers are
+        as with one.
     snapshot : bytes, optional
         Begin as the engine that a `snapshot` was taken of. The registry, given by its URL, may
         then be away: the engine goes on as `process` does, and follows it as soon as it is back.
@@ -86,6 +90,7 @@ class Engine(Listening):
         labels: bool = False,
         all_columns: bool = False,
         read_only: bool = False,
+        threads: int = 1,
         snapshot: bytes | None = None,
     ) -> None:
         if snapshot is not None and isinstance(stream, Stream) and isinstance(registry, str):
@@ -101,7 +106,10 @@ class Engine(Listening):
             opened.create_stream(stream)
         if labels:
             check_label_columns(stream)
-        shard = Shard(stream, labelled=labels, all_columns=all_columns)
+        if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST:
+            raise InvalidStreamError(f"threads is {threads!r}; it takes 1 to {MOST}")
+        self._crew = Crew(threads)
+        shard = Shard(stream, labelled=labels, all_columns=all_columns, crew=self._crew)
         super().__init__(shard, opened, lazy=lazy, read_only=read_only)
         self._merging = Merging()
         self._pushes = 0
@@ -133,6 +141,7 @@ class Engine(Listening):
         """Wait for the merge under way and end its thread; a later one starts another."""
         with self._lock:
             self._merging.close()
+            self._crew.close()
             if not self._state.torn:
                 self._merging.install(self._state)
 
@@ -369,7 +378,11 @@ class Engine(Listening):
         """Become the engine that a snapshot was taken of; on an error, stay as it is."""
         before = self._state
         restored, position = shard_of(
-            self.stream, snapshot, labelled=before.labelled, all_columns=before.all_columns
+            self.stream,
+            snapshot,
+            labelled=before.labelled,
+            all_columns=before.all_columns,
+            crew=self._crew,
         )
         with self._lock:
             self._merging.forget()

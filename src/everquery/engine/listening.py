@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from everquery.engine.callbacks import Callback, Callbacks, Notice
+from everquery.engine.callbacks import Callback, Callbacks
+from everquery.engine.notice import Notice
 from everquery.engine.registration import Registration
 from everquery.registry import Registry
 from everquery.shard import Shard

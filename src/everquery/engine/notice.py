@@ -28,9 +28,7 @@ class Notice:
 
     __slots__ = ("_columns", "_identify")
 
-    def __init__(
-        self, columns: dict[str, Any], identify: Callable[[], str] | None = None
-    ) -> None:
+    def __init__(self, columns: dict[str, Any], identify: Callable[[], str] | None = None) -> None:
         self._columns = columns
         self._identify = identify
 
@@ -66,6 +64,4 @@ class Notice:
 
 def notices_of(table: pa.Table) -> list[Notice]:
     """Return the rows of a table of notices as objects."""
-    return [
-        Notice({**row, "notice_id": row["notice_id"].hex()}) for row in table.to_pylist()
-    ]
+    return [Notice({**row, "notice_id": row["notice_id"].hex()}) for row in table.to_pylist()]

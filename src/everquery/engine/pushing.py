@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from everquery.core.names import ABSENT
 from everquery.core.python_values import exact_number
 from everquery.engine.arguments import time_in_units
 from everquery.engine.notice import Notice
@@ -22,7 +23,6 @@ from everquery.shard import Shard
 from everquery.shard.notice_ids import notice_id
 from everquery.shard.one_event import Told
 from everquery.state.accepted import Events
-from everquery.state.keys import ABSENT
 from everquery.stream import Stream
 
 _LARGEST = 2**62  # of times that are numbers

@@ -30,7 +30,6 @@ from everquery.registry.rows import damaged
 from everquery.shard import Shard
 from everquery.stream import Stream
 
-
 MOMENT = 0.1  # seconds for which single events do not look for changes of others
 
 

@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s
+from everquery.core.crew import ALONE, Crew
 from everquery.index.clock import Passage
 from everquery.index.flags import Flags
 from everquery.queries.spans import SpanColumn
 
 NO_KEY = np.int32(-1)
+WORTH = 16_384  # events that are worth a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,8 @@ class Step:
         What keys in sight did before their last event, where that lacks values.
     partial : bool
         Whether a value of some event is unknown.
+    crew : Crew
+        The threads that may divide the work.
     """
 
     grouped: Grouped
@@ -282,3 +286,24 @@ class Step:
     passage: Passage | None = None
     earlier: Earlier = field(default_factory=Earlier.none)
     partial: bool = False
+    crew: Crew = ALONE
+
+    def pieces(self) -> list[Step]:
+        """Return the step as several, each with some of the keys and about as many events."""
+        if self.crew.threads == 1:
+            return [self]
+        grouped, start = self.grouped, self.grouped.start
+        return [
+            replace(self, grouped=replace(grouped, key=grouped.key[a:b], start=start[a : b + 1]))
+            for a, b in pieces_of_groups(start, self.crew)
+        ]
+
+
+def pieces_of_groups(start: Int64s, crew: Crew) -> list[tuple[int, int]]:
+    """Return groups as begins and ends of pieces with about equally many rows, one a thread."""
+    pieces = crew.pieces(int(start[-1]), WORTH)
+    if len(pieces) == 1:
+        return [(0, start.size - 1)]
+    cuts = [np.searchsorted(start, end) for _, end in pieces[:-1]]
+    ends = [*(int(cut) for cut in cuts), start.size - 1]
+    return list(zip([0, *ends[:-1]], ends, strict=True))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Int32s
+from everquery.core.crew import ALONE, Crew
 from everquery.index.kind import KindIndex
 from everquery.kinds import Kind
 from everquery.queries.spans import SpanColumn
@@ -40,6 +41,8 @@ class Contents:
     outcomes : OutcomeTable
     kinds : dict from name to Kind
         Those that queries may be of.
+    crew : Crew
+        The threads that divide the work of a step.
     """
 
     stream: Stream
@@ -50,10 +53,11 @@ class Contents:
     hygiene: Hygiene
     outcomes: OutcomeTable
     kinds: dict[str, Kind]
+    crew: Crew
     indexes: dict[str, KindIndex] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stream: Stream, kinds: Mapping[str, Kind]) -> Contents:
+    def of(cls, stream: Stream, kinds: Mapping[str, Kind], crew: Crew = ALONE) -> Contents:
         """Return nothing yet of a stream, for queries of some kinds."""
         outcomes = OutcomeTable(kinds)
         keys = KeyTable(len(stream.attributes), keyed=stream.key is not None)
@@ -61,11 +65,12 @@ class Contents:
             stream,
             Catalog(),
             keys,
-            Admission(stream, keys),
+            Admission(stream, keys, crew),
             DeadLetters(stream),
             Hygiene(len(stream.attributes), len(outcomes.columns)),
             outcomes,
             dict(kinds),
+            crew,
             {name: kind.index() for name, kind in kinds.items()},
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ class Intake:
 
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
-        self._decoder = Decoder(contents.stream)
+        self._decoder = Decoder(contents.stream, contents.crew)
 
     def decoded(
         self,
@@ -112,6 +113,9 @@ class Intake:
         key, time, values, weight = arrivals.key, arrivals.time, arrivals.values, arrivals.weight
         arrived = np.arange(first, first + n)
         if not arrivals.fine and arrivals.refused.any():
+            if isinstance(key, pa.ChunkedArray):
+                key = key.unify_dictionaries().combine_chunks()
+                arrivals = replace(arrivals, key=key)
             self._refuse(arrivals, arrived)
             good = np.flatnonzero(arrivals.refused == FINE)
             key = None if key is None else key.take(pa.array(good))
@@ -119,7 +123,7 @@ class Intake:
             values = np.ascontiguousarray(values[:, good])
             weight = None if weight is None else weight[good]
             arrived = arrived[good]
-        numbers = self._contents.keys.numbers(key, arrived.size)
+        numbers = self._contents.keys.numbers(key, arrived.size, self._contents.crew)
         known = arrivals.oldest, arrivals.newest, arrivals.latest
         return admission.arrivals(numbers, time, values, weight, arrived, *known)
 

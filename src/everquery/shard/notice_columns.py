@@ -20,6 +20,8 @@ UNKNOWN = MOST_CODES + 2  # one place an attribute: a value that is NaN
 
 @kernel
 def write_columns(
+    begin: int,
+    end: int,
     slot: Int64s,
     row: Int64s,
     code: Bytes,
@@ -40,7 +42,7 @@ def write_columns(
     ids: Uint64s,
     seen: Bytes,
 ) -> None:
-    """Write the columns of notices, and each notice's 128-bit id.
+    """Write the columns of some of the notices, and each one's 128-bit id.
 
     The id is a pure function of query, key, event and what happened. For one query and event it is
     a permutation of the key's digest. So two keys share an id only if they share a digest.
@@ -58,8 +60,8 @@ def write_columns(
     last_outcome = np.uint64(0)
     low, high = np.uint64(0), np.uint64(0)
     number = np.int32(0)
-    for i in range(slot.size):
-        if i + AHEAD < slot.size:
+    for i in range(begin, end):
+        if i + AHEAD < end:
             prefetch_row(queries, slot[i + AHEAD])
         at = row[i]
         outcome = outcomes[code[i]]

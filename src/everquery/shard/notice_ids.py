@@ -29,7 +29,7 @@ def notice_id(query_id: str, fingerprint: int, key: Key | None, seq: int, outcom
     """
     salt = fingerprint.to_bytes(8, "little")
     query = _words(blake2b(query_id.encode(), digest_size=16, salt=salt, person=_QUERY).digest())
-    known = (0, 0)
+    known: tuple[int, ...] = (0, 0)
     if isinstance(key, str):
         known = _words(blake2b(key.encode(), digest_size=16, person=_TEXT).digest())
     elif key is not None:
@@ -45,9 +45,7 @@ def notice_id(query_id: str, fingerprint: int, key: Key | None, seq: int, outcom
 
 
 def _words(digest: bytes) -> tuple[int, ...]:
-    return tuple(
-        int.from_bytes(digest[8 * i : 8 * i + 8], "little") for i in range(DIGEST_WORDS)
-    )
+    return tuple(int.from_bytes(digest[8 * i : 8 * i + 8], "little") for i in range(DIGEST_WORDS))
 
 
 def _scramble(word: int) -> int:

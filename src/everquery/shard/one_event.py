@@ -23,7 +23,7 @@ from everquery.shard.step import Stepper
 from everquery.state.accepted import Events
 
 Told = tuple[int, int, Mapping[str, Array] | None, int]
-"""A notice of one event: slot, code, and where its figures are, if it has some, and at which place."""
+"""A notice of one event: slot, code, and the figures, if there are some, with its place in them."""
 
 # What all single events have in common; nobody writes into these.
 POSITION = np.ones(1, np.int64)
@@ -74,9 +74,7 @@ class OneEvent:
         timed = self._contents.stream.time is not None
         return timed and bool(keys.next_seq[key] > 0 and time < keys.last_time[key])
 
-    def arrive(
-        self, key: int, time: int | float, values: Sequence[float], weight: int
-    ) -> Events:
+    def arrive(self, key: int, time: int | float, values: Sequence[float], weight: int) -> Events:
         """Return an event that is plain, until the next one."""
         admission, event = self._contents.admission, self._event
         event.key[0] = key
@@ -125,8 +123,8 @@ class OneEvent:
         )
         found: list[Any] = []
         for kind, index in contents.indexes.items():
-            for part in index.process(step):
-                found.append((contents.outcomes.first[kind], part))
+            first = contents.outcomes.first[kind]
+            found += [(first, part) for part in index.process(step)]
         keys.seen[key] = 1
         keys.last[:, key] = events.values[:, 0]
         admission.pass_time()

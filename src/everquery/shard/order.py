@@ -197,10 +197,12 @@ def in_order(events: Events, rows: int, position: Int64s, found: Found) -> Notic
     position : int64
         The positions of the grouped events.
     """
-    if len(found) == 1 and isinstance(found[0][1], Matches):
-        return _matches_in_order(events, rows, position, *found[0])
-    if len(found) == 1 and isinstance(found[0][1], Findings) and found[0][1].packed.size <= SOME:
-        return _findings_in_order(events, *found[0])
+    if len(found) == 1:
+        first_code, only = found[0]
+        if isinstance(only, Matches):
+            return _matches_in_order(events, rows, position, first_code, only)
+        if only.packed.size <= SOME:
+            return _findings_in_order(events, first_code, only)
     counts = np.zeros(rows + 1, np.int64)
     for _, part in found:
         if isinstance(part, Matches):

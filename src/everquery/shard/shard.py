@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Int32s, Int64s
+from everquery.core.crew import ALONE, Crew
 from everquery.errors import TornEngineError, UnknownQueryError
 from everquery.index.kind import NO_SLOTS, Explained
 from everquery.kinds import KINDS, Kind
@@ -68,6 +69,8 @@ class Shard:
         Whether notices have the columns of all kinds, and not only of those seen so far.
     keep_accepted : bool
         Keep the accepted events of the last batch in `accepted`.
+    crew : Crew
+        The threads that divide the work of a step.
     """
 
     def __init__(
@@ -79,9 +82,10 @@ class Shard:
         labelled: bool = False,
         all_columns: bool = True,
         keep_accepted: bool = False,
+        crew: Crew = ALONE,
     ) -> None:
         self.stream = stream
-        self.contents = Contents.of(stream, KINDS if kinds is None else kinds)
+        self.contents = Contents.of(stream, KINDS if kinds is None else kinds, crew)
         if key_type is not None:
             self.contents.keys.type = key_type
         self._integrity = Integrity()
@@ -319,7 +323,7 @@ class Shard:
         self.notices += len(notices)
         schema, figures, _ = self._layout()
         names = Names(contents.catalog, contents.keys)
-        return write_notices(notices, names, contents.outcomes, figures, schema)
+        return write_notices(notices, names, contents.outcomes, figures, schema, contents.crew)
 
     def schema(self) -> pa.Schema:
         """Return the schema of the notices."""

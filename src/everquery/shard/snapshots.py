@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from everquery.core.crew import ALONE, Crew
 from everquery.core.framing import DamagedError, NewerError
 from everquery.core.invariants import check_count, of_type
 from everquery.core.parts import pack_parts, unpack_parts
@@ -20,7 +21,12 @@ def snapshot_of(shard: Shard, position: int = 0) -> bytes:
 
 
 def shard_of(
-    stream: Stream, snapshot: bytes, *, labelled: bool = False, all_columns: bool = True
+    stream: Stream,
+    snapshot: bytes,
+    *,
+    labelled: bool = False,
+    all_columns: bool = True,
+    crew: Crew = ALONE,
 ) -> tuple[Shard, int]:
     """Return the shard that a snapshot was taken of, and its log position.
 
@@ -35,7 +41,7 @@ def shard_of(
             " returned. The engine is as it was"
         )
     try:
-        shard = Shard(stream, labelled=labelled, all_columns=all_columns)
+        shard = Shard(stream, labelled=labelled, all_columns=all_columns, crew=crew)
         return shard, _read(shard, memoryview(snapshot))
     except DamagedError as error:
         raise SnapshotError(

@@ -135,6 +135,7 @@ class Stepper:
             passage,
             contents.keys.sights.earlier,
             accepted.partial,
+            contents.crew,
         )
         found: list[tuple[int, Matches | Findings]] = []
         for kind, index in contents.indexes.items():

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
+from everquery.core.crew import ALONE, Crew
 from everquery.core.times import as_time
 from everquery.kinds import KINDS, Kind
 from everquery.shard.constant_columns import nothing
@@ -22,6 +23,7 @@ from everquery.state.keys import KeyTable
 from everquery.stream import OWNER_COLUMNS, Stream
 
 _INT32, _INT64, _FLOAT64, _ID = pa.int32(), pa.int64(), pa.float64(), pa.binary(16)
+WORTH = 16_384  # notices that are worth a thread
 _NO_SALT = np.empty(0, np.uint64)
 
 
@@ -103,11 +105,12 @@ def write_notices(
     outcomes: OutcomeTable,
     figures: Mapping[str, str],
     schema: pa.Schema,
+    crew: Crew = ALONE,
 ) -> pa.Table:
     """Return notices as a table; `figures` has the names of the kinds' columns."""
     n = len(notices)
     room = _Room(n, notices.events)
-    seen = _write(notices, names, outcomes, room)
+    seen = _write(notices, names, outcomes, room, crew)
     held = nothing(_INT64, n)
     if notices.held is not None:
         held = pa.array(notices.held, mask=notices.held == 0)
@@ -133,8 +136,8 @@ def write_notices(
             columns.append(nothing(outcomes.columns[name].type, n))
     if schema.get_field_index(OWNER_COLUMNS[0]) >= 0:
         texts = names.catalog.texts.strings()
-        for codes in (names.catalog.owner, names.catalog.labels):
-            columns.append(_texts(codes, notices.slot, texts))
+        places = names.catalog.owner, names.catalog.labels
+        columns += [_texts(codes, notices.slot, texts) for codes in places]
     columns.append(room.column("ids", _ID))
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -157,9 +160,7 @@ class _Room:
         buffer = self._buffers[name] = pa.allocate_buffer(8 * size)
         return np.frombuffer(buffer, kind, size)
 
-    def column(
-        self, name: str, kind: pa.DataType, valid: pa.Buffer | None = None
-    ) -> pa.Array:
+    def column(self, name: str, kind: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
         """Return a column of a type; `valid` has the bits of those that are not null."""
         return pa.Array.from_buffers(kind, self.n, [valid, self._buffers[name]])
 
@@ -171,22 +172,30 @@ class _Room:
         return pa.Array.from_buffers(_FLOAT64, self.n, [None, part])
 
 
-def _write(notices: Notices, names: Names, outcomes: OutcomeTable, room: _Room) -> Bytes:
+def _write(
+    notices: Notices, names: Names, outcomes: OutcomeTable, room: _Room, crew: Crew
+) -> Bytes:
     """Write the columns that follow from queries and events; return what `write_columns` saw.
 
     A query's, or a key's, first notice finds that it has no digest yet: then all is written again.
     """
     events = notices.events
     salt = _NO_SALT if notices.salt is None else notices.salt
-    for needed in (None, notices):
+    pieces = crew.pieces(len(notices), WORTH)
+    digests = names.digests(None)
+
+    def write(piece: tuple[int, int]) -> Bytes:
+        begin, end = piece
         seen = np.zeros(UNKNOWN + len(events.values), np.uint8)
         write_columns(
+            begin,
+            end,
             notices.slot,
             notices.row,
             notices.code,
             salt,
             outcomes.hashes,
-            *names.digests(needed),
+            *digests,
             names.keys.keyed,
             events.key,
             events.time,
@@ -200,8 +209,12 @@ def _write(notices: Notices, names: Names, outcomes: OutcomeTable, room: _Room) 
             room.ids,
             seen,
         )
-        if not seen[NO_DIGEST]:
-            break
+        return seen
+
+    seen: Bytes = np.bitwise_or.reduce(crew.map(write, pieces))
+    if seen[NO_DIGEST]:
+        digests = names.digests(notices)
+        seen = np.bitwise_or.reduce(crew.map(write, pieces))
     return seen
 
 

@@ -38,7 +38,7 @@ def judged(arrivals: Arrivals, latest: Time | Array) -> Arrivals:
         if ahead.any():
             refused = np.where(ahead, np.uint8(AHEAD), refused)
     known = float(np.inf) if isinstance(latest, np.ndarray) else latest
-    return replace(arrivals, refused=refused, latest=known)
+    return replace(arrivals, refused=refused, latest=known, fine=False)
 
 
 class ClockGuard:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from everquery.core.arrays import Array, Bytes, Floats, Int64s
 from everquery.core.columns import exact_floats, is_numeric
+from everquery.core.crew import ALONE, Crew
 from everquery.core.soundness import is_text, names_of, plain, unsound
 from everquery.errors import InvalidBatchError
 from everquery.index.weighed import HEAVIEST
@@ -22,6 +23,7 @@ from everquery.stream import Stream
 # A column that sources add to a batch: a map from the name of a column to the text of a value that
 # was there, but is not what the column holds. The column itself is null in that row.
 UNREADABLE = "everquery unreadable"
+WORTH = 16_384  # keys that are worth a thread
 LONGEST_TEXT = 200  # letters of such a text that are kept
 
 # Why a row is refused. Their places are in checkpoints and snapshots: new ones come last.
@@ -63,6 +65,7 @@ class Arrivals:
     Attributes
     ----------
     key : Arrow array of strings or int64, perhaps dictionary-encoded; None for a stream without key
+        In chunks where threads decoded it.
     time : int64 or float64, shape (n,); None for a stream without time
     time_type : the Arrow type of the time column
     values : float64, shape (attributes, n)
@@ -83,7 +86,7 @@ class Arrivals:
         Whether it is known that no row is refused.
     """
 
-    key: pa.Array | None
+    key: pa.Array | pa.ChunkedArray | None
     time: Array | None
     time_type: pa.DataType
     values: Floats
@@ -100,7 +103,7 @@ class Arrivals:
         return int(self.refused.size)
 
 
-def decode(batch: pa.RecordBatch | pa.Table, stream: Stream) -> Arrivals:
+def decode(batch: pa.RecordBatch | pa.Table, stream: Stream, crew: Crew = ALONE) -> Arrivals:
     """Read the stream's columns.
 
     Raises
@@ -115,7 +118,7 @@ def decode(batch: pa.RecordBatch | pa.Table, stream: Stream) -> Arrivals:
     culprit = np.full(n, -1, np.int8)
     key = None
     if stream.key is not None:
-        key = _key(columns[stream.key], stream.key, faults)
+        key = _key(columns[stream.key], stream.key, faults, crew)
     time, time_type = None, pa.null()
     if stream.time is not None:
         time, time_type = _time(columns[stream.time], stream.time, faults)
@@ -266,7 +269,7 @@ def _wrong_type(name: str, column: pa.Array, wanted: str) -> InvalidBatchError:
     )
 
 
-def _key(column: pa.Array, name: str, faults: _Faults) -> pa.Array:
+def _key(column: pa.Array, name: str, faults: _Faults, crew: Crew) -> pa.Array | pa.ChunkedArray:
     types = pa.types
     values = column.type.value_type if types.is_dictionary(column.type) else column.type
     if types.is_string_view(values):
@@ -284,24 +287,31 @@ def _key(column: pa.Array, name: str, faults: _Faults) -> pa.Array:
         # A dictionary may hold nulls as values too; `is_valid` of the indices does not see them.
         column = plain(column)
     if not types.is_integer(values):
-        column = _texts(column, name)
+        column = _texts(column, name, crew)
     faults.note_unread(name, UNREADABLE_KEY)
     if column.null_count:
         faults.note(np.asarray(column.is_null()), NULL_KEY)
     return column
 
 
-def _texts(column: pa.Array, name: str) -> pa.Array:
-    """Return keys that are strings with each distinct one once; raise if one is no UTF-8."""
+def _texts(column: pa.Array, name: str, crew: Crew) -> pa.Array | pa.ChunkedArray:
+    """Return keys that are strings with each distinct one once; raise if one is no UTF-8.
+
+    Where several threads find them, each does so for a part of the rows.
+    """
+    parts = [column]
     if not pa.types.is_dictionary(column.type):
         # Arrow finds a batch's distinct keys twice as fast as our own table would.
-        column = column.dictionary_encode()
-    if not is_text(column.dictionary):
+        pieces = crew.pieces(len(column), WORTH) if not column.null_count else [(0, len(column))]
+        parts = crew.map(
+            lambda piece: column.slice(piece[0], piece[1] - piece[0]).dictionary_encode(), pieces
+        )
+    if not all(is_text(part.dictionary) for part in parts):
         raise InvalidBatchError(
             f"column {name!r} has a key that is no text in UTF-8. The batch is refused whole and"
             " nothing has changed"
         )
-    return column
+    return parts[0] if len(parts) == 1 else pa.chunked_array(parts)
 
 
 def _time(column: pa.Array, name: str, faults: _Faults) -> tuple[Array, pa.DataType]:

@@ -15,6 +15,7 @@ from everquery.core.arrays import (
     resized,
     total_bytes,
 )
+from everquery.core.crew import ALONE, Crew
 from everquery.core.framing import DamagedError
 from everquery.core.hashing import no_digests, person_of
 from everquery.core.names import ABSENT, NameTable, encode, load_names
@@ -74,10 +75,19 @@ class KeyTable:
         """Return the number of each key of a query, new ones where needed."""
         return self._numbers(keys, InvalidQueryError)
 
-    def numbers(self, keys: pa.Array | None, n: int) -> Int32s:
+    def numbers(
+        self, keys: pa.Array | pa.ChunkedArray | None, n: int, crew: Crew = ALONE
+    ) -> Int32s:
         """Return the number of each event's key, new ones where needed; none is null."""
         if keys is None:
             return np.zeros(n, np.int32)
+        if isinstance(keys, pa.ChunkedArray):  # dictionaries of their own, from several threads
+            distinct = [self._numbers(chunk.dictionary, InvalidBatchError) for chunk in keys.chunks]
+            parts = crew.map(
+                lambda pair: pair[0][np.asarray(pair[1].indices)],
+                list(zip(distinct, keys.chunks, strict=True)),
+            )
+            return np.concatenate(parts)
         return self._numbers(keys, InvalidBatchError)
 
     def _numbers(
@@ -102,8 +112,8 @@ class KeyTable:
         self._expect(keys.type.value_type, error)
         distinct = self._names.add(encode(keys.dictionary))
         self._make_room()
-        numbers = distinct[np.asarray(keys.indices)]
-        return numbers
+        found: Int32s = distinct[np.asarray(keys.indices)]
+        return found
 
     def check(self, keys: pa.Array | None) -> None:
         """Raise if keys of this type can't be of this stream; change nothing."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from everquery.core.arrays import Array, Bytes, Floats
 from everquery.core.columns import exact_floats
+from everquery.core.crew import ALONE, Crew
 from everquery.core.soundness import wrong_count
 from everquery.index.weighed import HEAVIEST
 from everquery.state.events import UNREADABLE, Arrivals, decode
@@ -28,8 +29,9 @@ _INTEGERS = (pa.int64(), pa.int32(), pa.int16(), pa.int8(), pa.uint32(), pa.uint
 class Decoder:
     """Decodes the batches of a stream, which mostly have the same schema."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, crew: Crew = ALONE) -> None:
         self._stream = stream
+        self._crew = crew
         self._schema: pa.Schema | None = None
         self._plan: _Plan | None = None
 
@@ -43,7 +45,7 @@ class Decoder:
                 arrivals = self._plan.decode(batch)
                 if arrivals is not None:
                     return arrivals
-        return decode(batch, self._stream)
+        return decode(batch, self._stream, self._crew)
 
 
 class _Plan:
@@ -112,12 +114,8 @@ class _NotPlainError(Exception):
 
 
 def _is_plain_time(kind: pa.DataType) -> bool:
-    return (
-        kind == pa.int64()
-        or kind == pa.float64()
-        or pa.types.is_timestamp(kind)
-        or pa.types.is_date64(kind)
-    )
+    plain = kind in (pa.int64(), pa.float64())
+    return plain or bool(pa.types.is_timestamp(kind) or pa.types.is_date64(kind))
 
 
 def _column(batch: pa.RecordBatch | pa.Table, place: int, n: int) -> pa.Array:

@@ -113,8 +113,10 @@ class TestWhoIsCalled:
 
     def test_many_notices_with_one_listener_make_few_objects(self, engine, monkeypatch):
         made = []
-        notice = callbacks._notice
-        monkeypatch.setattr(callbacks, "_notice", lambda row: made.append(row) or notice(row))
+        objects = callbacks.notices_of
+        monkeypatch.setattr(
+            callbacks, "notices_of", lambda rows: made.extend(rows.to_pylist()) or objects(rows)
+        )
         calls = []
         engine.on("band", calls.append)
         n = 5_000

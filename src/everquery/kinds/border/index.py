@@ -63,7 +63,7 @@ class BorderIndex(KindIndex):
         self.layers: Layers[RegionSegments] = Layers(RegionSegments.build)
         self.predecessors: Predecessors = Predecessors()
         self._unannounced: list[RegionSegments] = []
-        self._crossings: Int64s = np.empty(1 << 12, np.int64)
+        self._crossings: list[Int64s] = []  # room for them, one array a thread
         self._skipping = False  # whether some query does not tell of both events
         self.visited = 0  # delta queries, for the paper's search efficiency
 
@@ -139,11 +139,21 @@ class BorderIndex(KindIndex):
     def process(self, step: Step) -> list[Matches | Findings]:
         """Return what each event entered and left."""
         found: list[Matches | Findings] = []
+        pieces = step.pieces()
+        while len(self._crossings) < len(pieces):
+            self._crossings.append(np.empty(1 << 12, np.int64))
         for segment in self.layers:
-            self._crossings, n, visited = segment.walk(step, self._crossings)
-            self.visited += visited
-            if n:
-                crossings = self._crossings[:n].copy()
+            segment.make_room(step.seen.size)
+
+            def walk(number: int, segment: RegionSegments = segment) -> tuple[Int64s, int]:
+                room, n, visited = segment.walk(pieces[number], self._crossings[number])
+                self._crossings[number] = room
+                return room[:n], visited
+
+            walked = step.crew.map(walk, range(len(pieces)))
+            self.visited += sum(visited for _, visited in walked)
+            crossings = np.concatenate([crossed for crossed, _ in walked])
+            if crossings.size:
                 found.append(self._told(crossings, step.flags, segment.rows.shape.attributes))
         return found
 

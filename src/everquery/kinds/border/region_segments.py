@@ -94,17 +94,21 @@ class RegionSegments:
         """Return the same with other slots, given by the present ones."""
         return replace(self, rows=self.rows.renumbered(slots))
 
+    def make_room(self, keys: int) -> None:
+        """Make room for the positions of so many keys, if each may have some."""
+        if not self.rows.shape.keyed and self.positions[0].shape[-1] < keys:
+            self.positions[0] = resized(self.positions[0], keys, UNKNOWN)
+
     def walk(self, step: Step, crossings: Int64s) -> tuple[Int64s, int, int]:
-        """Return what `walk_borders` writes for a batch."""
-        if not self.rows.shape.keyed and self.positions[0].shape[-1] < step.seen.size:
-            self.positions[0] = resized(self.positions[0], step.seen.size, UNKNOWN)
+        """Return what `walk_borders` writes for a batch, for whose keys there is room."""
         events = step.grouped
         return walk_borders(
             (events.key, events.start, events.position, events.values),
             step.fresh,
             step.seen,
             step.last,
-            tuple(step.earlier),  # of a named one Numba looks up the class at every call
+            # A plain tuple: of a named one Numba looks up the class at every call.
+            (step.earlier.first, step.earlier.older, step.earlier.values),
             *self._lists(),
             self.positions[0],
             step.flags,

@@ -79,6 +79,7 @@ def walk_all(segment: RegionSegments, points, keys, n_keys, flags):
         flags,
         bool((flags == LIVE).all()),
     )
+    segment.make_room(step.seen.size)
     crossings, n, _ = segment.walk(step, np.empty(4, np.int64))
     return {
         (int(key >> PLACE_SHIFT + 1), int(key >> SLOT_SHIFT & SLOT_MASK)): int(key & CODE_MASK)
