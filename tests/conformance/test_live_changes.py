@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery.index import layers
+from everquery.index import merge_rules
 from everquery.testing import BruteForce, assert_same_notices, notices_of
 
 STREAM = eq.Stream("s", key="k", attributes=["x", "y"])
@@ -24,7 +24,7 @@ def random_query(rng, number):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_queries_come_and_go_between_batches(new_runner, monkeypatch, seed):
-    monkeypatch.setattr(layers, "MERGED_AT_ONCE", 32)
+    monkeypatch.setattr(merge_rules, "MERGED_AT_ONCE", 32)
     rng = np.random.default_rng(seed)
     runner, twin = new_runner(STREAM), BruteForce(STREAM)
     live, got, wanted = [], [], []

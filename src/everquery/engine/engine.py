@@ -18,7 +18,6 @@ from everquery.engine.arguments import (
 )
 from everquery.engine.batch_like import BatchLike, as_batch
 from everquery.engine.listening import Listening
-from everquery.engine.merging import Merging
 from everquery.engine.notice import Notice, notices_of
 from everquery.engine.pushing import light_notices, read_plain
 from everquery.errors import InvalidBatchError, InvalidStreamError
@@ -111,7 +110,6 @@ class Engine(Listening):
         self._crew = Crew(threads)
         shard = Shard(stream, labelled=labels, all_columns=all_columns, crew=self._crew)
         super().__init__(shard, opened, lazy=lazy, read_only=read_only)
-        self._merging = Merging()
         self._pushes = 0
         if snapshot is None:
             self.refresh()

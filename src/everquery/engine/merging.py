@@ -20,11 +20,16 @@ class Merging:
         self._under_way: tuple[DueMerge, Future[Any]] | None = None
         self.failed = FailedMerges(log)
 
-    def start(self, shard: Shard) -> None:
-        """Start a merge that is due."""
+    def go_on(self, shard: Shard) -> None:
+        """Put a merge that is done in its place, and start one that is due after a load."""
+        self.install(shard)
+        self.start(shard, loading=True)
+
+    def start(self, shard: Shard, *, loading: bool = False) -> None:
+        """Start a merge that is due; after a load of queries, other ones than after events."""
         if self._under_way is not None:
             return
-        due = shard.upkeep.due_merge()
+        due = shard.upkeep.due_merge(loading=loading)
         if due is not None:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(1, thread_name_prefix="everquery-merge")

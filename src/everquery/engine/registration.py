@@ -14,6 +14,7 @@ from everquery.core.names import repeated
 from everquery.engine.administration import Administration
 from everquery.engine.arguments import check_choice, ids_of, listed
 from everquery.engine.batch_like import ArrowStream, as_table
+from everquery.engine.merging import Merging
 from everquery.engine.quotas import rows_beyond
 from everquery.engine.replacing import (
     OTHER_KIND,
@@ -47,6 +48,7 @@ class Registration(Administration):
     ) -> None:
         super().__init__(shard, registry, lazy=lazy, read_only=read_only)
         self._lazy = lazy
+        self._merging = Merging()
 
     def register(self, query: Query | Iterable[Query], *, replace: bool = False) -> None:
         """Register a query, or several: all of them or, on an error, none.
@@ -159,6 +161,7 @@ class Registration(Administration):
                 done = Registered(sum(map(len, checked.blocks)), checked.errors)
             if not self._lazy:
                 self._shard.queries.settle()  # here, not in front of the next batch
+                self._merging.go_on(self._shard)
         del checked
         if done.registered >= BULK:
             release_freed_memory()

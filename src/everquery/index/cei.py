@@ -15,6 +15,7 @@ import numpy as np
 from everquery.core.arrays import Floats, Int32s, Int64s, grow, total_bytes
 from everquery.core.jit import kernel
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
+from everquery.index.lanes import sort_into_lanes
 from everquery.index.rows import Rows, Step
 
 # Pieces a query may cost on average before the largest interval is doubled. A piece is 4 bytes; on
@@ -263,9 +264,9 @@ class CeiSegment:
     def build(cls, rows: Rows, *, primary: int = 0, levels: int | None = None) -> CeiSegment:
         """Index the rows; `levels` (log2 of the paper's L) is chosen by size unless given."""
         # Rows in order of their lower end: the candidates of a search lie side by side.
-        rows = rows.take(np.lexsort((rows.low[primary], rows.key)))
-        lane_key, lane_first = np.unique(rows.key, return_index=True)
-        lane_size = np.diff(np.append(lane_first, len(rows)))
+        lanes = sort_into_lanes(rows.key, rows.low[primary])
+        rows = rows.take(lanes.order)
+        lane_size = np.diff(lanes.start)
         bounds, rank_start, first, last = rank_ends(
             rows.low[primary], rows.high[primary], lane_size
         )
@@ -282,7 +283,7 @@ class CeiSegment:
             rows=rows,
             primary=primary,
             attributes=np.array(rows.shape.attributes, np.int64),
-            lane_key=lane_key,
+            lane_key=lanes.key,
             rank_start=rank_start,
             bounds=bounds,
             grid_start=grid_start,

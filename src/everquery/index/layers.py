@@ -1,26 +1,24 @@
 """Log-structured query sets: an immutable main segment, small overlays, and merges.
 
-New rows become a small segment of their own. Segments of one shape are kept so that each is at
-least `RATIO` times as large as all that follow; where a new one breaks that, the tail is merged.
-Small merges are done at once, large ones are handed out as a `Merge` that may run in another
-thread: it reads immutable arrays only. Notices are ordered by the shard, so no answer depends on
-how rows are spread over segments.
+New rows become a small segment of their own. Segments of one shape are merged by the rules of
+`everquery.index.merge_rules`: to keep proportions, and in the end to one. Small merges are done at
+once, large ones are handed out as a `Merge` that may run in another thread: it reads immutable
+arrays only. Notices are ordered by the shard, so no answer depends on how rows are spread over
+segments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from everquery.core.arrays import Int32s
+from everquery.index import merge_rules
 from everquery.index.flags import Flags
 from everquery.index.rows import Rows, Shape, joined
-
-RATIO = 8
-MERGED_AT_ONCE = 16_384  # rows; about 3 ms
 
 
 class Segment(Protocol):
@@ -83,6 +81,7 @@ class Layers(Generic[SegmentType]):
         self._retire = retire
         self._segments: dict[Shape, list[SegmentType]] = {}
         self._outstanding: Merge[SegmentType] | None = None
+        self._paid: dict[Shape, float] = {}  # what events have paid for segments being apart
 
     def __len__(self) -> int:
         """Return how many segments there are."""
@@ -100,19 +99,42 @@ class Layers(Generic[SegmentType]):
         fresh = self._build(rows)
         self._adopt(fresh)
         self._segments.setdefault(rows.shape, []).append(fresh)
-        merge = self._due(rows.shape, flags, smallest=0, largest=MERGED_AT_ONCE)
-        if merge is not None:
+        free = self._free(rows.shape)
+        first = merge_rules.out_of_proportion(_sizes(free), largest=merge_rules.MERGED_AT_ONCE)
+        if first is not None:
+            merge = self._merge(rows.shape, free[first:], flags)
             self._replace(merge, merge.run())
         return fresh
 
-    def due_merge(self, flags: Flags) -> Merge[SegmentType] | None:
-        """Return a large merge that would restore the proportions; None while one is under way."""
-        if self._outstanding is None:
-            for shape in self._segments:
-                merge = self._due(shape, flags, smallest=MERGED_AT_ONCE, largest=None)
-                if merge is not None:
-                    self._outstanding = merge
-                    return merge
+    def walked(self, events: int) -> None:
+        """Note that so many events have looked at all segments since the last call."""
+        for shape, segments in self._segments.items():
+            if len(segments) > 1:
+                paid = events * merge_rules.rent(_sizes(segments))
+                self._paid[shape] = self._paid.get(shape, 0.0) + paid
+
+    def due_merge(self, flags: Flags, *, loading: bool = False) -> Merge[SegmentType] | None:
+        """Return a merge to be done off the hot path, or None; None while one is under way.
+
+        Parameters
+        ----------
+        loading : bool
+            Whether queries have come, and no events: then only many are merged at a time.
+        """
+        if self._outstanding is not None:
+            return None
+        for shape, segments in self._segments.items():
+            sizes = _sizes(segments)
+            if loading:
+                first = merge_rules.doubling(sizes)
+            else:
+                first = merge_rules.out_of_proportion(sizes, smallest=merge_rules.MERGED_AT_ONCE)
+                if first is None:
+                    first = merge_rules.paid_for(sizes, self._paid.get(shape, 0.0))
+            if first is not None:
+                self._paid.pop(shape, None)
+                self._outstanding = self._merge(shape, segments[first:], flags)
+                return self._outstanding
         return None
 
     def due_sweep(self, flags: Flags) -> Merge[SegmentType] | None:
@@ -122,7 +144,7 @@ class Layers(Generic[SegmentType]):
                 for part in segments:
                     dropped = np.count_nonzero(flags[part.all_rows().slot] == 0)
                     if 2 * dropped > len(part):
-                        self._outstanding = Merge(shape, (part,), flags.copy(), self._build)
+                        self._outstanding = self._merge(shape, (part,), flags)
                         return self._outstanding
         return None
 
@@ -174,29 +196,22 @@ class Layers(Generic[SegmentType]):
             kept.append(merged)
         self._segments[merge.shape] = sorted(kept, key=len, reverse=True)
 
-    def _due(
-        self, shape: Shape, flags: Flags, *, smallest: int, largest: int | None
-    ) -> Merge[SegmentType] | None:
-        """Return the longest tail out of proportion with a total size within the limits.
-
-        Parts of a merge under way are left alone: its result would bring their rows back.
-        """
+    def _free(self, shape: Shape) -> list[SegmentType]:
+        """Return the segments that no merge is under way for: it would bring their rows back."""
         segments = self._segments[shape]
-        if self._outstanding is not None:
-            segments = [part for part in segments if not _is_among(part, self._outstanding.parts)]
-        tail = 0
-        first = None
-        for i in range(len(segments) - 1, -1, -1):
-            size = len(segments[i])
-            if largest is not None and tail + size > largest:
-                break
-            if tail > 0 and size < RATIO * tail and tail + size > smallest:
-                first = i
-            tail += size
-        if first is None:
-            return None
+        if self._outstanding is None:
+            return segments
+        return [part for part in segments if not _is_among(part, self._outstanding.parts)]
+
+    def _merge(
+        self, shape: Shape, parts: Sequence[SegmentType], flags: Flags
+    ) -> Merge[SegmentType]:
         # A copy: the merge must not see flags change while it runs in another thread.
-        return Merge(shape, tuple(segments[first:]), flags.copy(), self._build)
+        return Merge(shape, tuple(parts), flags.copy(), self._build)
+
+
+def _sizes(segments: Sequence[Segment]) -> list[int]:
+    return [len(part) for part in segments]
 
 
 def _is_among(part: SegmentType, parts: tuple[SegmentType, ...]) -> bool:

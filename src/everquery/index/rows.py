@@ -72,7 +72,7 @@ class Rows:
         """Return the columns, to count their bytes."""
         return self.slot, self.key, self.low, self.high
 
-    def take(self, picked: Int64s) -> Rows:
+    def take(self, picked: Int64s | Int32s) -> Rows:
         """Return the picked rows, in that order."""
         return Rows(
             self.shape,

@@ -40,13 +40,25 @@ class Upkeep:
         self._queries = queries
         self._integrity = integrity
         self._sweep_at = SWEEP
+        self._arrived: int | None = None  # events, when merges were last looked for
 
-    def due_merge(self) -> DueMerge | None:
-        """Return a large merge to be run off the hot path, or None."""
+    def due_merge(self, *, loading: bool = False) -> DueMerge | None:
+        """Return a large merge to be run off the hot path, or None.
+
+        Parameters
+        ----------
+        loading : bool
+            Whether queries have come, and no events.
+        """
         catalog = self._contents.catalog
-        sweeping = catalog.dropped >= self._sweep_at
+        arrived = self._contents.admission.arrived
+        walked = 0 if self._arrived is None else arrived - self._arrived
+        self._arrived = arrived
+        sweeping = catalog.dropped >= self._sweep_at and not loading
+        for index in self._contents.indexes.values():
+            index.layers.walked(walked)
         for kind, index in self._contents.indexes.items():
-            merge = index.layers.due_merge(catalog.flags)
+            merge = index.layers.due_merge(catalog.flags, loading=loading)
             if merge is None and sweeping:
                 merge = index.layers.due_sweep(catalog.flags)
             if merge is not None:

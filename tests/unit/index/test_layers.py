@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everquery.index import layers as layers_module
+from everquery.index import merge_rules
 from everquery.index.layers import Layers
 from everquery.index.rows import Rows, Shape
 from everquery.kinds.border.region_segments import RegionSegments
@@ -13,7 +13,7 @@ SHAPE = Shape((0,), False)
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(layers_module, "MERGED_AT_ONCE", 16)
+    monkeypatch.setattr(merge_rules, "MERGED_AT_ONCE", 16)
 
 
 def rows(first, count, shape=SHAPE):
@@ -112,3 +112,57 @@ def test_random_histories_of_merges(seed):
         alive = sorted(int(slot) for part in layers.rows(flags) for slot in part.slot)
         assert alive == np.flatnonzero(flags).tolist()
         assert len(list(layers)) <= 12
+
+
+def settle(layers, flags, *, loading=False):
+    """Run all merges that are due; return how many rows they wrote."""
+    written = 0
+    while (merge := layers.due_merge(flags, loading=loading)) is not None:
+        merged = merge.run()
+        written += len(merged)
+        layers.install(merge, merged)
+    return written
+
+
+def test_segments_of_one_size_become_one_with_the_next_events():
+    layers = Layers(RegionSegments.build)
+    flags = np.ones(1_000, np.uint16)
+    for number in range(10):
+        layers.add(rows(100 * number, 100), flags)
+    assert settle(layers, flags) == 1_000
+    assert [len(part) for part in layers] == [1_000]
+
+
+def test_segments_in_proportion_become_one_once_events_have_paid_for_it():
+    layers = Layers(RegionSegments.build)
+    flags = np.ones(2_000, np.uint16)
+    for first, count in ((0, 1_600), (1_600, 160), (1_760, 17)):
+        layers.add(rows(first, count), flags)
+    assert settle(layers, flags) == 0
+    events = written = 0
+    while len(layers) > 1:
+        layers.walked(10)
+        events += 10
+        written += settle(layers, flags)
+        cost, paid = written * merge_rules.BUILD_NS, 2 * events * merge_rules.WALK_NS
+        assert cost <= paid
+        assert events < 20_000
+    assert slots_of(layers) == list(range(1_777))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_loads_without_events_leave_few_segments_and_write_each_row_a_few_times(seed):
+    rng = np.random.default_rng(seed)
+    layers = Layers(RegionSegments.build)
+    flags = np.ones(200_000, np.uint16)
+    sizes = rng.integers(17, 400, 400) if seed else np.full(400, 100)
+    count = written = 0
+    for size in sizes.tolist():
+        layers.add(rows(count, size), flags)
+        count += size
+        written += settle(layers, flags, loading=True)
+        assert len(layers) <= 40
+    assert written <= count * np.log2(count / sizes.min())
+    assert slots_of(layers) == list(range(count))
+    assert settle(layers, flags) <= 2 * count
+    assert len(layers) <= 4

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery.index import layers
+from everquery.index import merge_rules
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 
@@ -20,7 +20,7 @@ def engine():
 
 
 def test_a_merge_that_fails_is_tried_again(engine, monkeypatch, caplog):
-    monkeypatch.setattr(layers, "MERGED_AT_ONCE", 4)
+    monkeypatch.setattr(merge_rules, "MERGED_AT_ONCE", 4)
     border = engine._shard.contents.indexes["border"]
     build = border.layers._build
 

@@ -11,7 +11,7 @@ import everquery as eq
 from everquery.core import framing
 from everquery.core.parts import Part
 from everquery.errors import InvalidBatchError, SnapshotError
-from everquery.index import layers
+from everquery.index import layers, merge_rules
 from everquery.kinds import KINDS
 from everquery.kinds.range.index import RangeIndex
 from everquery.queries.block import blocks_of_queries
@@ -298,7 +298,7 @@ def test_what_is_no_querys_fault_is_raised(monkeypatch):
 
 
 def test_a_merge_that_fails_stops_nothing_and_is_warned_of_14(monkeypatch, caplog):
-    monkeypatch.setattr(layers, "MERGED_AT_ONCE", 4)
+    monkeypatch.setattr(merge_rules, "MERGED_AT_ONCE", 4)
     shard = OneShard()
     run = layers.Merge.run
 

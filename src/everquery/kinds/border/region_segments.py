@@ -21,6 +21,7 @@ import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s, resized, total_bytes
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
+from everquery.index.lanes import order_in_lanes, sort_into_lanes
 from everquery.index.rows import Rows, Step, Whereabouts
 from everquery.kinds.border.walk import (
     FANOUT_BITS,
@@ -53,23 +54,23 @@ class RegionSegments:
     @classmethod
     def build(cls, rows: Rows) -> RegionSegments:
         """Sort the rows into lists; every key's position is unknown until its next event."""
-        rows = rows.take(np.lexsort((rows.low[0], rows.key)))
+        lanes = sort_into_lanes(rows.key, rows.low[0])
+        rows = rows.take(lanes.order)
         n = len(rows)
-        lane_key, lane_first = np.unique(rows.key, return_index=True)
         ends = np.stack([rows.low, rows.high])
         order = np.empty(ends.shape, np.int32)
         for side, a in np.ndindex(ends.shape[:2]):
             first = (side, a) == (PLUS, 0)  # in order already
-            order[side, a] = np.arange(n) if first else np.lexsort((ends[side, a], rows.key))
+            order[side, a] = np.arange(n) if first else order_in_lanes(ends[side, a], lanes.start)
         level_start = pyramid_levels(n)
         maxima = np.empty(level_start[-1], np.float64)
         fill_maxima(ends[MINUS, 0], maxima, level_start)
-        entries = lane_key.size if rows.shape.keyed else 0
+        entries = lanes.key.size if rows.shape.keyed else 0
         return cls(
             rows=replace(rows, low=ends[PLUS], high=ends[MINUS]),  # views: no second copy
             attributes=np.array(rows.shape.attributes, np.int64),
-            lane_key=lane_key,
-            lane_start=np.append(lane_first, n).astype(np.int64),
+            lane_key=lanes.key,
+            lane_start=lanes.start,
             ends=ends,
             order=order,
             maxima=maxima,
