@@ -8,10 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, Uint64s, resized, total_bytes
+from everquery.core.framing import DamagedError
 from everquery.core.hashing import fill_digests, no_digests, random_key, siphash
 from everquery.core.jit import kernel
 
 ABSENT = -1
+BLOCK = 64  # names whose cache misses overlap
 MOST_BYTES = 2**31 - 1  # Arrow strings have 32-bit offsets
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
@@ -134,6 +136,48 @@ def hash_names(data: Bytes, starts: Int64s, key: Uint64s, out: Uint64s) -> None:
 
 
 @kernel
+def fill_names(
+    data: Bytes, starts: Int64s, heap: Bytes, key: Uint64s, table: Int32s, hashes: Uint64s
+) -> int:
+    """Give distinct names numbers, in an empty table; return how many come before a repeated one.
+
+    In blocks, and in stages: all hashes, then all first places, then the names, because the cache
+    misses of a block overlap.
+
+    Parameters
+    ----------
+    data, starts, heap : the names, where each begins, and the table's copy of them
+    table : `ABSENT` everywhere; at least twice as many places as there are names
+    hashes : room for the names' hashes
+    """
+    mask = np.uint64(table.size - 1)
+    met = np.empty(BLOCK, np.int32)
+    for begin in range(0, hashes.size, BLOCK):
+        end = min(begin + BLOCK, hashes.size)
+        for i in range(begin, end):
+            hashes[i] = siphash(data, starts[i], starts[i + 1], key)
+        for i in range(begin, end):
+            met[i - begin] = table[np.int64(hashes[i] & mask)]
+        for i in range(begin, end):
+            place = np.int64(hashes[i] & mask)
+            number = met[i - begin]
+            if number == ABSENT:
+                number = table[place]  # one of this block may be there by now
+            while number != ABSENT:
+                known, size = starts[number], starts[i + 1] - starts[i]
+                if (
+                    hashes[number] == hashes[i]
+                    and starts[number + 1] - known == size
+                    and same_bytes(data, starts[i], heap, known, size)
+                ):
+                    return i
+                place = np.int64((np.uint64(place) + np.uint64(1)) & mask)
+                number = table[place]
+            table[place] = i
+    return hashes.size
+
+
+@kernel
 def refill(table: Int32s, hashes: Uint64s, count: int, old: Int32s) -> None:
     """Put the numbers that stand in the old table into a larger, empty one."""
     mask = np.uint64(table.size - 1)
@@ -193,7 +237,7 @@ def _bytes_of(buffer: pa.Buffer | None) -> Bytes:
 
 def load_names(name: str, arrays: dict[str, Array]) -> Encoded:
     """Return names that `NameTable.save` put into arrays."""
-    starts = arrays[f"{name}.starts"]
+    starts = arrays[f"{name}.starts"].astype(np.int64)
     data = arrays[f"{name}.data"]
     data.flags.writeable = False
     return Encoded(data, starts, np.ones(starts.size - 1, np.bool_))
@@ -332,17 +376,37 @@ class NameTable:
         return self._digests
 
     def save(self, name: str, arrays: dict[str, Array], kept: Array | None = None) -> None:
-        """Put the kept names into a snapshot's arrays."""
-        names = self.strings() if kept is None else self.strings().take(pa.array(kept))
-        held = encode(names)
-        arrays[f"{name}.starts"] = held.starts - held.starts[0]
-        arrays[f"{name}.data"] = held.data[held.starts[0] : held.starts[-1]]
+        """Put the kept names, given in ascending order, into a snapshot's arrays."""
+        offsets, heap = self._offsets[: self._count + 1], self._heap
+        if kept is not None and kept.size and kept[-1] - kept[0] + 1 == kept.size:
+            offsets = offsets[kept[0] : kept[-1] + 2]  # all of a stretch: nothing to be copied
+        elif kept is not None:
+            held = encode(self.strings().take(pa.array(kept)))
+            offsets, heap = held.starts.astype(np.int32), held.data
+        arrays[f"{name}.starts"] = offsets - offsets[0]
+        arrays[f"{name}.data"] = heap[offsets[0] : offsets[-1]]
 
     @classmethod
     def load(cls, name: str, arrays: dict[str, Array]) -> NameTable:
-        """Return the names of a snapshot, numbered as they were kept."""
-        table = cls()
-        table.add(load_names(name, arrays))
+        """Return the names of a snapshot, numbered as they were kept.
+
+        Raises
+        ------
+        DamagedError
+            If one occurs twice.
+        """
+        names = load_names(name, arrays)
+        table, n = cls(), len(names)
+        places = max(table._table.size, 1 << (2 * n).bit_length())
+        table._table = np.full(places, ABSENT, np.int32)
+        table.hashes = np.empty(n, np.uint64)
+        table._offsets, table._heap = arrays[f"{name}.starts"], names.data.copy()
+        table._count = n
+        found = fill_names(
+            names.data, names.starts, table._heap, table._key, table._table, table.hashes
+        )
+        if found < n:
+            raise DamagedError(f"the {name} have one twice")
         return table
 
     def name_bytes(self) -> int:

@@ -265,7 +265,7 @@ class CeiSegment:
         """Index the rows; `levels` (log2 of the paper's L) is chosen by size unless given."""
         # Rows in order of their lower end: the candidates of a search lie side by side.
         lanes = sort_into_lanes(rows.key, rows.low[primary])
-        rows = rows.take(lanes.order)
+        rows = lanes.taken_from(rows)
         lane_size = np.diff(lanes.start)
         bounds, rank_start, first, last = rank_ends(
             rows.low[primary], rows.high[primary], lane_size

@@ -7,12 +7,14 @@ lanes that are in order already are only looked through.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s
 from everquery.core.jit import kernel, part
+from everquery.index.rows import Rows
 
 RUN = 16  # rows that are sorted by insertion
 SPARSE = 4  # keys for each row, at most, that are worth counting
@@ -34,6 +36,15 @@ class Lanes(NamedTuple):
     order: Int32s
     key: Int32s
     start: Int64s
+
+    def taken_from(self, rows: Rows) -> Rows:
+        """Return the rows in this order; ends may be shared where it is theirs already.
+
+        It is where rows come from a snapshot.
+        """
+        if np.array_equal(self.order, np.arange(self.order.size, dtype=np.int32)):
+            return replace(rows, slot=rows.slot.copy(), key=rows.key.copy())
+        return rows.take(self.order)
 
 
 def sort_into_lanes(key: Int32s, value: Floats) -> Lanes:

@@ -94,6 +94,8 @@ class Rows:
 
 def joined(parts: Sequence[Rows]) -> Rows:
     """Return all rows of parts of one shape."""
+    if len(parts) == 1:
+        return parts[0]
     return Rows(
         parts[0].shape,
         np.concatenate([part.slot for part in parts]),

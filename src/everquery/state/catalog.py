@@ -312,8 +312,9 @@ class Catalog:
         self.texts.save("texts", arrays)
         for name in TEXTS:
             column = getattr(self, name)
-            known = kept[kept < column.size]
-            arrays[name] = resized(column[known], kept.size, ABSENT)
+            if column.size:
+                known = kept[kept < column.size]
+                arrays[name] = resized(column[known], kept.size, ABSENT)
 
     def load(self, arrays: dict[str, Array], flags: Array, kind: Bytes) -> None:
         """Take over queries, in slots without gaps."""

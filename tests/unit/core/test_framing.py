@@ -85,7 +85,7 @@ def forged(header: object, body: bytes = b"") -> bytes:
     return blake2b(head, digest_size=16).digest() + head + body
 
 
-KNOWN = {"format": "everquery-frame", "version": 1, "sum": None}
+KNOWN = {"format": "everquery-frame", "version": 2, "sums": None}
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,7 @@ KNOWN = {"format": "everquery-frame", "version": 1, "sum": None}
         ({"format": "x"}, "another format"),
         ({**KNOWN, "version": True}, "version is 'True'"),
         ({**KNOWN, "version": 0}, "version is '0'"),
+        ({**KNOWN, "version": 1}, "version is '1'"),
         (KNOWN, "no array"),
         ({**KNOWN, "arrays": 7}, "no array"),
         ({**KNOWN, "arrays": [["a", "|O", [1]]]}, "no array"),
@@ -113,5 +114,5 @@ def test_headers_that_nobody_wrote(header, said):
 
 
 def test_a_newer_frame_says_so():
-    with pytest.raises(NewerError, match="has version 2, and this everquery reads up to 1"):
-        unpack(forged({**KNOWN, "version": 2}))
+    with pytest.raises(NewerError, match="has version 3, and this everquery reads up to 2"):
+        unpack(forged({**KNOWN, "version": 3}))

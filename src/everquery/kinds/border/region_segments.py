@@ -55,7 +55,7 @@ class RegionSegments:
     def build(cls, rows: Rows) -> RegionSegments:
         """Sort the rows into lists; every key's position is unknown until its next event."""
         lanes = sort_into_lanes(rows.key, rows.low[0])
-        rows = rows.take(lanes.order)
+        rows = lanes.taken_from(rows)
         n = len(rows)
         ends = np.stack([rows.low, rows.high])
         order = np.empty(ends.shape, np.int32)

@@ -18,7 +18,7 @@ from everquery.core.invariants import (
     refuse,
 )
 from everquery.core.parts import Part, Saved
-from everquery.core.saved_names import as_texts, check_distinct, check_names
+from everquery.core.saved_names import as_texts, check_names
 from everquery.index.weighed import HEAVIEST
 from everquery.shard.parts.times import TIMES, check_time, dtype_of, read_time_type
 from everquery.shard.shard import Shard
@@ -193,7 +193,6 @@ def _check_key_names(contents: Contents, kind: str | None) -> int:
     elif kind == "int64":
         if (np.diff(contents["names.starts"]) != _INTEGER_BYTES).any():
             refuse("keys are integers, and not all have 8 bytes")
-        check_distinct(names, "keys")
     else:
         as_texts(names, "keys")
     return len(names)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from everquery.core.arrays import Array, Bools, Bytes, Int64s
+from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s
 from everquery.core.framing import DamagedError, NewerError
 from everquery.core.invariants import Column, Contents, check_none, of_type, refuse, short
 from everquery.core.parts import Part, Saved
@@ -74,7 +75,7 @@ class QueriesPart(Part):
         shard.queries.settle()
         kept = catalog.kept()
         flags, kinds = catalog.flags[kept], catalog.kind[kept]
-        used = np.unique(kinds)
+        used = np.flatnonzero(np.bincount(kinds))
         names = [tuple(self._contents.indexes)[number] for number in used]
         saved = Saved(
             {
@@ -87,17 +88,18 @@ class QueriesPart(Part):
         )
         catalog.save(saved.arrays)
         saved.arrays["states"] = (flags & sum(STATES.values())).astype(np.uint8)
-        saved.arrays["kinds"] = np.searchsorted(used, kinds).astype(np.uint8)
+        saved.arrays["kinds"] = places_of(used, 256).astype(np.uint8)[kinds]
         for kind, number in zip(names, used, strict=True):
             self._save_kind(kind, kept, np.flatnonzero(kinds == number), saved)
         return saved
 
     def _save_kind(self, kind: str, kept: Int64s, ranks: Int64s, saved: Saved) -> None:
         catalog, index = self._contents.catalog, self._contents.indexes[kind]
+        rank = None if kept.size == len(catalog) else places_of(kept, len(catalog))
         for rows in index.rows(catalog.flags):
             prefix = f"rows{len(saved.values['shapes'])}."
             saved.values["shapes"].append([kind, list(rows.shape.attributes), rows.shape.keyed])
-            slot = np.searchsorted(kept, rows.slot).astype(np.int32)
+            slot = rows.slot if rank is None else rank[rows.slot]
             columns = (slot, *rows.arrays()[1:])
             saved.arrays.update(
                 {prefix + name: array for name, array in zip(ROW_PARTS, columns, strict=True)}
@@ -170,14 +172,15 @@ class QueriesPart(Part):
             for label, (name, array) in zip(schema, known.items(), strict=True)
         }
         options = queries.options[kind] = {}
+        nobody: Bools = np.broadcast_to(np.bool_(False), ranks.size)
         for option, flag in option_flags(KINDS[kind].spec.options).items():
             name = f"{kind} is {option}"
-            chosen = np.zeros(ranks.size, np.bool_)
+            options[option] = nobody
             if contents.has(name):
                 contents.check({name: Column("uint8", ("bytes",))}, bytes=-(-ranks.size // 8))
                 chosen = np.unpackbits(contents[name], count=ranks.size).astype(np.bool_)
-            options[option] = chosen
-            queries.flags[ranks[chosen]] |= flag
+                options[option] = chosen
+                queries.flags[ranks[chosen]] |= flag
 
     def _read_rows(self, shapes: list[Any], queries: _Loaded) -> list[tuple[str, Rows]]:
         """Return the boxes of queries; raise if they are not one for each query."""
@@ -197,14 +200,16 @@ class QueriesPart(Part):
             check_none((key != NO_KEY) != keyed, f"{prefix}key", key, "a key, or none, where not")
             check_none(high <= low, f"{prefix}high", high, "not above the lower end")
             rows = Rows(Shape(attributes, keyed), slot, key, low, high)
-            place = np.searchsorted(queries.ranks[kind], slot)
+            place = slot
+            if queries.ranks[kind].size < queries.kind.size:
+                place = places_of(queries.ranks[kind], queries.kind.size)[slot]
             self._contents.indexes[kind].check_loaded(
                 rows,
-                {name: array[place] for name, array in queries.numbers[kind].items()},
-                {name: chosen[place] for name, chosen in queries.options[kind].items()},
+                _ByRow(queries.numbers[kind], place),
+                _ByRow(queries.options[kind], place),
                 self._shard.stream,
             )
-            np.add.at(rows_of, slot, 1)
+            rows_of += np.bincount(slot, minlength=rows_of.size)
             found.append((kind, rows))
         if (rows_of != 1).any():
             refuse("queries do not have one row each")
@@ -219,6 +224,30 @@ class QueriesPart(Part):
             indexes[kind].describe(queries.ranks[kind].astype(np.int32), numbers)
         for kind, part in rows:
             indexes[kind].add(part, catalog.flags, announce=False)
+
+
+class _ByRow(Mapping[str, Array]):
+    """Columns by query as columns by row; each is made when somebody looks at it: few kinds do."""
+
+    def __init__(self, columns: Mapping[str, Array], place: Int32s) -> None:
+        self._columns = columns
+        self._place = place
+
+    def __getitem__(self, name: str) -> Array:
+        return self._columns[name][self._place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+def places_of(chosen: Int64s, size: int) -> Int32s:
+    """Return the place of each number among those that are chosen, in ascending order."""
+    places = np.zeros(size, np.int32)
+    places[chosen] = np.arange(chosen.size, dtype=np.int32)
+    return places
 
 
 class _Loaded:
@@ -252,8 +281,9 @@ def _read_states(said: dict[str, Any], contents: Contents) -> Flags:
             raise NewerError(f"has a state {name[:80]!r}, which this everquery does not know")
     unnamed = ~np.uint8(sum(set(said.values()))) if said else np.uint8(255)
     check_none(saved & unnamed != 0, "states", saved, "a state without name")
-    flags = np.zeros(saved.size, np.uint16)
+    meanings = np.zeros(256, np.uint16)
     for name, bit in said.items():
-        flags[saved & np.uint8(bit) != 0] |= STATES[name]
+        meanings[np.arange(256) & bit != 0] |= STATES[name]
+    flags = meanings[saved]
     check_none(flags & LIVE == 0, "states", saved, "no live query's")
     return flags

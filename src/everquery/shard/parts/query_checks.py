@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from everquery.core.arrays import Int32s
 from everquery.core.invariants import MOST, Column, Contents, check_count, is_whole, refuse, short
 from everquery.core.saved_names import as_texts, check_names
 from everquery.errors import InvalidQueryError
@@ -32,22 +33,26 @@ def check_texts(contents: Contents) -> None:
     texts = as_texts(check_names(contents, "texts", "texts"), "texts")
     contents.check(
         {
-            name: Column("int32", ("queries",), least=-1, below="texts", needed=name != "zone")
-            for name in TEXTS  # zones came after the first snapshots
+            name: Column("int32", ("queries",), least=-1, below="texts", needed=False)
+            for name in TEXTS  # no column where no query has any
         }
     )
-    zones = np.unique(contents["zone"]) if contents.has("zone") else np.empty(0, np.int32)
-    for place in zones[zones >= 0].tolist():
+    used = {name: _used(contents, name) for name in TEXTS}
+    for place in used["zone"].tolist():
         if bad_zone(texts[place].as_py()):
             refuse(f"a zone is {short(texts[place].as_py())}, which this machine does not know")
-    for place in np.unique(contents["labels"]).tolist():
-        if place >= 0:
-            _check_labels(texts[place].as_py())
+    for place in used["labels"].tolist():
+        _check_labels(texts[place].as_py())
     lengths = np.diff(contents["texts.starts"])
     for name in ("owner", "part_of"):
-        places = np.unique(contents[name])
-        if (lengths[places[places >= 0]] == 0).any():
+        if (lengths[used[name]] == 0).any():
             refuse(f"{name} is empty")
+
+
+def _used(contents: Contents, name: str) -> Int32s:
+    """Return which texts queries have in a column."""
+    places = np.unique(contents[name]) if contents.has(name) else np.empty(0, np.int32)
+    return places[places >= 0]
 
 
 def _check_labels(text: str) -> None:

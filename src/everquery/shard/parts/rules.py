@@ -108,9 +108,14 @@ class RulesPart(Part):
                 raise NewerError("has spans in units that this everquery does not know")
             self._check(contents, kept)
             here.hygiene.rules.load(saved.arrays, kept, kind)
-        elif any(self._of_kinds("required_spans", name, kept).any() for name in SPANS):
+        elif any(set(kind.spec.required_spans) & set(SPANS) for kind in self._kinds_of(kept)):
             refuse("a query lacks a span that its kind needs")
         contents.check_all_seen()
+
+    def _kinds_of(self, kept: Int64s) -> list[Kind]:
+        """Return the kinds that queries are of."""
+        kinds = list(self._contents.kinds.values())
+        return [kinds[n] for n in np.flatnonzero(np.bincount(self._contents.catalog.kind[kept]))]
 
     def _of_kinds(self, spans: str, name: str, kept: Int64s) -> Bools:
         """Tell of which queries the kind has a span among some."""
