@@ -14,13 +14,14 @@ from benchmarks.peers import rtree_of, whole_step
 from everquery.core.arrays import Floats, Int64s
 from everquery.index.access_paths import BoxSegment
 from everquery.index.cei import CeiSegment
+from everquery.index.few_boxes import FewBoxes
 from everquery.index.rows import NO_KEY, Rows, Shape, Step
 from everquery.index.tiles import TileSegment, Tiling
 
 NAME = "range_boxes"
 SIDE = 0.001
 CHECKED_POINTS = 200
-Part = CeiSegment | TileSegment
+Part = CeiSegment | TileSegment | FewBoxes
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import Phase, settings
 
 import everquery as eq
+from everquery.index import access_paths
 from everquery.kinds import KINDS, register
 from everquery.kinds.threshold import segment as threshold_segment
 from everquery.queries.known import KNOWN
@@ -91,6 +92,7 @@ def small_is_large(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("host")))
         patch.setattr(durable, "SHARED", 3)
+        patch.setattr(access_paths, "FEWEST_INDEXED", 1)
         for name in ("BUILD_NS", "EVENT_NS", "SIGNAL_NS"):
             patch.setattr(threshold_segment, name, 1.0)
         yield

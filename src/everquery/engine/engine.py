@@ -250,8 +250,9 @@ class Engine(Listening):
             shard.upkeep.compact(keys=True)
             self._merging.start(shard)
         self._log.report_later()
-        events, told = pushed
-        return light_notices(shard, plain, events, told) if told else []
+        announced, events, told = pushed
+        notices = light_notices(shard, plain, events, told) if told else []
+        return notices if announced is None else notices_of(announced) + notices
 
     def advance(self, time: int | float | date | datetime) -> pa.Table:
         """Say that time has come this far without an event, and return the notices.

@@ -14,6 +14,7 @@ import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s
 from everquery.index.cei import CeiSegment, rank_ends
+from everquery.index.few_boxes import FewBoxes
 from everquery.index.kind import Explained
 from everquery.index.rows import Rows, joined
 from everquery.index.tiles import TileSegment, Tiling
@@ -21,6 +22,7 @@ from everquery.index.tiles import TileSegment, Tiling
 LIST_NS, LIST_CANDIDATE_NS = 25.0, 6.0
 TILE_NS, TILE_CANDIDATE_NS = 40.0, 5.0
 MATCH_NS = 2.0  # a match of one attribute, written out without a check
+FEWEST_INDEXED = 8  # rows up to which each event looks at all of its key's
 FEWEST_TILED = 256  # rows below which tiles are not even planned
 
 
@@ -28,12 +30,14 @@ FEWEST_TILED = 256  # rows below which tiles are not even planned
 class BoxSegment:
     """An immutable set of boxes of one shape, each in the structure that finds it cheapest."""
 
-    parts: tuple[CeiSegment | TileSegment, ...]
+    parts: tuple[CeiSegment | TileSegment | FewBoxes, ...]
 
     @classmethod
     def build(cls, rows: Rows) -> BoxSegment:
         """Choose each box's path by its expected candidates."""
         attributes = len(rows.shape.attributes)
+        if len(rows) <= FEWEST_INDEXED:
+            return cls((FewBoxes.build(rows),))
         if attributes == 1:
             return cls((CeiSegment.build(rows),))
         share = np.stack([share_of_lane(rows, a) for a in range(attributes)])
@@ -111,9 +115,13 @@ def share_of_lane(rows: Rows, attribute: int) -> Floats:
     return share
 
 
-def _explain(part: CeiSegment | TileSegment, row: int) -> Explained:
+def _explain(part: CeiSegment | TileSegment | FewBoxes, row: int) -> Explained:
     named = part.rows.shape.attributes
     lane = int(np.count_nonzero(part.rows.key == part.rows.key[row]))
+    if isinstance(part, FewBoxes):
+        return Explained(
+            "a look at each of a few boxes", named, 1.0, LIST_CANDIDATE_NS, lane, len(part.rows)
+        )
     if isinstance(part, TileSegment):
         share = float(part.hit_rate[row])
         path = f"tiles of two attributes ({len(part.layers)} layers), then a check"

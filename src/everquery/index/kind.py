@@ -158,6 +158,10 @@ class KindIndex(ABC):
         """
         return None
 
+    def announced_keys(self) -> Int32s | None:
+        """Return the only keys that `announce` has to know of, or None if it is all."""
+        return NO_SLOTS
+
     def announce(self, where: Whereabouts, flags: Flags) -> Sequence[Findings]:
         """Return what the keys in sight mean for new and resumed queries.
 

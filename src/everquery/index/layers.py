@@ -100,9 +100,9 @@ class Layers(Generic[SegmentType]):
         self._adopt(fresh)
         self._segments.setdefault(rows.shape, []).append(fresh)
         free = self._free(rows.shape)
-        first = merge_rules.out_of_proportion(_sizes(free), largest=merge_rules.MERGED_AT_ONCE)
+        first = merge_rules.worth_at_once(_sizes(free))
         if first is not None:
-            merge = self._merge(rows.shape, free[first:], flags)
+            merge = Merge(rows.shape, tuple(free[first:]), flags, self._build)
             self._replace(merge, merge.run())
         return fresh
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 RATIO = 8
 MERGED_AT_ONCE = 16_384  # rows; about 3 ms
+TINY, SPARE = 64, 4  # rows, and how many segments of so few in all may stay apart
 
 # Measured with borders over 500 rows a key (docs/architecture.md).
 BUILD_NS = 200.0  # a row that is merged
@@ -36,6 +37,17 @@ def out_of_proportion(
         if tail > 0 and size < RATIO * tail and tail + size > smallest:
             first = i
         tail += size
+    return first
+
+
+def worth_at_once(sizes: Sequence[int]) -> int | None:
+    """Return where the tail begins that is merged as soon as a segment is added, or None.
+
+    A few tiny ones may stay apart: queries that come one by one would pay for a merge each.
+    """
+    first = out_of_proportion(sizes, largest=MERGED_AT_ONCE)
+    if first is not None and len(sizes) - first < SPARE and sum(sizes[first:]) < TINY:
+        return None
     return first
 
 

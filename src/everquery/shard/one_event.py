@@ -56,9 +56,7 @@ class OneEvent:
         if not contents.admission.takes_as_they_come or contents.hygiene.active:
             return False
         self._queries.settle()
-        return not (
-            self._queries.has_news or len(contents.keys.sights) or self._stepper.watches_time()
-        )
+        return not (len(contents.keys.sights) or self._stepper.watches_time())
 
     def is_plain(self, events: Events) -> bool:
         """Tell whether one event is not late, and lacks no value."""

@@ -178,10 +178,11 @@ class Shard:
 
     def push(
         self, key: int, time: int | float, values: Sequence[float], weight: int
-    ) -> tuple[Events, list[Told]] | None:
-        """Take in one event; return it, and what is told. None, and nothing changes, if it can't.
+    ) -> tuple[pa.Table | None, Events, list[Told]] | None:
+        """Take in one event; None, and nothing changes, if it can't be taken alone.
 
         It is as if `process` had been given a batch of it, where it is plain: see `OneEvent`.
+        Returns what is announced of new queries, the event, and what is told of it.
 
         Parameters
         ----------
@@ -191,10 +192,11 @@ class Shard:
         if not self._one_event.possible() or self._one_event.is_late(key, time):
             return None
         with self._integrity.changing():
+            announced = self._stepper.announce()
             events = self._one_event.arrive(key, time, values, weight)
             told = told_in_order(self._take_one(events, key))
             self.notices += len(told)
-            return events, told
+            return self._write(announced) if announced else None, events, told
 
     def _take_one(self, events: Events, key: int) -> Found:
         found = self._one_event.take(events, key)
@@ -248,8 +250,10 @@ class Shard:
 
     def _step(self, arrivals: Events) -> pa.Table:
         if len(arrivals) == 1 and self._goes_alone(arrivals):
+            announced = self._stepper.announce()
             found = self._take_one(arrivals, int(arrivals.key[0]))
-            return self._write([in_order(arrivals, 1, POSITION, found)] if found else [])
+            answered = [in_order(arrivals, 1, POSITION, found)] if found else []
+            return self._write([*announced, *answered])
         admission = self.contents.admission
         announced = self._stepper.announce()
         accepted = admission.admit(arrivals, with_before=self._stepper.watches_time())

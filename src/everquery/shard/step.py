@@ -57,11 +57,27 @@ class Stepper:
             return []
         if self.watches_time():
             self._note(None, BEFORE_EVENTS)
-        keys = self._contents.keys
-        seen = np.flatnonzero(keys.seen[: len(keys)]).astype(np.int32)
-        told = self._ask("announce", self._contents.admission.last_events(seen), None)
+        told = self._ask(
+            "announce", self._contents.admission.last_events(self._announced_keys()), None
+        )
         self._queries.announced()
         return told
+
+    def _announced_keys(self) -> Int32s:
+        """Return the keys in sight that may mean something for new and resumed queries."""
+        keys = self._contents.keys
+        wanted: list[Int32s] = []
+        for index in self._contents.indexes.values():
+            some = index.announced_keys()
+            if some is None:
+                return np.flatnonzero(keys.seen[: len(keys)]).astype(np.int32)
+            if some.size:
+                wanted.append(some)
+        if not wanted:
+            return np.empty(0, np.int32)
+        distinct = np.unique(np.concatenate(wanted))
+        in_sight: Int32s = distinct[keys.seen[distinct] != 0]
+        return in_sight
 
     def expire(self, keys: Int32s, when: Array) -> list[Notices]:
         """Forget keys, and return what it means that they are gone since then."""

@@ -379,7 +379,7 @@ def with_part(change):
         (lambda _: b"hello", "no everquery snapshot"),
         (lambda snapshot: snapshot[: len(snapshot) // 2], "no everquery snapshot"),
         (damaged, "no everquery snapshot"),
-        (newer, "version 99, and this everquery reads up to 1; upgrade"),
+        (newer, "version 99, and this everquery reads up to 2; upgrade"),
         (
             with_part(lambda parts: parts["keys"].update(version=7)),
             "part 'keys' in version 7, and this everquery reads up to 1; upgrade",

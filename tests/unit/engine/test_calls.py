@@ -11,7 +11,7 @@ import pytest
 import everquery as eq
 from everquery.engine import calls
 from everquery.errors import TornEngineError
-from everquery.shard import query_set, shard, step
+from everquery.shard import query_set, shard
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 
@@ -84,7 +84,7 @@ def test_ctrl_c_while_queries_are_registered_13(engine, monkeypatch):
 
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize(
-    ("module", "where"), [(shard, "write_notices"), (step, "in_order")], ids=["writing", "order"]
+    ("module", "where"), [(shard, "write_notices"), (shard, "in_order")], ids=["writing", "order"]
 )
 def test_a_step_that_fails_half_way_is_told_by_every_later_call_13(
     engine, monkeypatch, module, where, error

@@ -38,7 +38,7 @@ def test_a_query_lives_from_create_to_drop(engine):
     engine.sql("ALTER STANDING QUERY cheap RESUME; DROP STANDING QUERY band")
     assert engine.sql("SHOW STANDING QUERIES")["id"].to_pylist() == ["cheap"]
     assert (
-        "containment-encoded"
+        "a look at each of a few boxes"
         in engine.sql("EXPLAIN STANDING QUERY cheap")["explanation"][0].as_py()
     )
 

@@ -14,6 +14,7 @@ SHAPE = Shape((0,), False)
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     monkeypatch.setattr(merge_rules, "MERGED_AT_ONCE", 16)
+    monkeypatch.setattr(merge_rules, "TINY", 0)
 
 
 def rows(first, count, shape=SHAPE):
@@ -32,6 +33,19 @@ def test_small_segments_are_merged_at_once():
     for slot in range(16):
         layers.add(rows(slot, 1), flags)
     assert [len(part) for part in layers] == [16]
+
+
+def test_a_few_tiny_segments_stay_apart(monkeypatch):
+    monkeypatch.setattr(merge_rules, "TINY", 8)
+    layers = Layers(RegionSegments.build)
+    flags = np.ones(100, np.uint16)
+    sizes = []
+    for slot in range(12):
+        layers.add(rows(slot, 1), flags)
+        sizes.append([len(part) for part in layers])
+    assert sizes[:5] == [[1], [1, 1], [1, 1, 1], [4], [4, 1]]
+    assert max(map(len, sizes)) == merge_rules.SPARE - 1
+    assert slots_of(layers) == list(range(12))
 
 
 def test_large_merges_are_handed_out_one_at_a_time():

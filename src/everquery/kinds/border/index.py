@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from everquery.core.arrays import Int64s
+from everquery.core.arrays import Int32s, Int64s
 from everquery.index.flags import (
     DIVERTED,
     LIVE,
@@ -19,7 +19,7 @@ from everquery.index.flags import (
     Flags,
     option_flags,
 )
-from everquery.index.kind import Explained, KindIndex
+from everquery.index.kind import NO_SLOTS, Explained, KindIndex
 from everquery.index.layers import Layers
 from everquery.index.predecessors import Predecessors
 from everquery.index.rows import Findings, Matches, Outcome, Rows, Step, Whereabouts
@@ -86,6 +86,14 @@ class BorderIndex(KindIndex):
         """Search every key anew at its next event."""
         for segment in self.layers:
             segment.positions[0].fill(UNKNOWN)
+
+    def announced_keys(self) -> Int32s | None:
+        """Return the keys of new and resumed queries; None if one of them has none."""
+        if len(self.predecessors) or not all(
+            segment.rows.shape.keyed for segment in self._unannounced
+        ):
+            return None
+        return np.concatenate([NO_SLOTS, *(segment.lane_key for segment in self._unannounced)])
 
     def announce(self, where: Whereabouts, flags: Flags) -> Sequence[Findings]:
         """Return what keys in sight mean for new and resumed queries that are not silent.

@@ -54,6 +54,8 @@ class RegionSegments:
     @classmethod
     def build(cls, rows: Rows) -> RegionSegments:
         """Sort the rows into lists; every key's position is unknown until its next event."""
+        if len(rows) == 1:
+            return cls._of_one(rows)
         lanes = sort_into_lanes(rows.key, rows.low[0])
         rows = lanes.taken_from(rows)
         n = len(rows)
@@ -76,6 +78,22 @@ class RegionSegments:
             maxima=maxima,
             level_start=level_start,
             positions=[np.full((*ends.shape[:2], entries), UNKNOWN, np.int32)],
+        )
+
+    @classmethod
+    def _of_one(cls, rows: Rows) -> RegionSegments:
+        """Do what `build` does, for a query that comes alone: there is nothing to sort."""
+        ends = np.stack([rows.low, rows.high])
+        return cls(
+            rows=replace(rows, low=ends[PLUS], high=ends[MINUS]),
+            attributes=np.array(rows.shape.attributes, np.int64),
+            lane_key=rows.key,
+            lane_start=np.array([0, 1], np.int64),
+            ends=ends,
+            order=np.zeros(ends.shape, np.int32),
+            maxima=np.empty(0, np.float64),
+            level_start=pyramid_levels(1),
+            positions=[np.full((*ends.shape[:2], int(rows.shape.keyed)), UNKNOWN, np.int32)],
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
