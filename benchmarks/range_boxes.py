@@ -199,6 +199,7 @@ def candidates(part: Part, points: Floats) -> float:
     """Return how many boxes the points look at, all together."""
     if isinstance(part, TileSegment):
         return float(np.sum(part.hit_rate) * points.shape[1])
+    assert isinstance(part, CeiSegment)  # there are too many rows for anything else
     low, high = np.sort(part.rows.low[part.primary]), np.sort(part.rows.high[part.primary])
     values = points[part.primary]
     met = np.searchsorted(low, values, "right") - np.searchsorted(high, values, "right")
@@ -211,4 +212,5 @@ def _names(parts: tuple[Part, ...]) -> str:
         if isinstance(part, TileSegment)
         else f"attribute {part.primary + 1} ({len(part.rows):,})"
         for part in parts
+        if not isinstance(part, FewBoxes)
     )

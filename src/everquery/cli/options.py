@@ -65,12 +65,19 @@ def existing_engine(
     labels: bool = False,
     all_columns: bool = False,
     read_only: bool = False,
+    threads: int = 1,
     snapshot: bytes | None = None,
 ) -> Engine:
     """Return an engine on a registry that is there; a lazy one indexes nothing before a batch."""
     if snapshot is None:
         return open_engine(
-            url, stream, lazy=lazy, labels=labels, all_columns=all_columns, read_only=read_only
+            url,
+            stream,
+            lazy=lazy,
+            labels=labels,
+            all_columns=all_columns,
+            read_only=read_only,
+            threads=threads,
         )
     registry = existing_registry(url)
     return Engine(
@@ -80,6 +87,7 @@ def existing_engine(
         labels=labels,
         all_columns=all_columns,
         read_only=read_only,
+        threads=threads,
         snapshot=snapshot,
     )
 

@@ -113,6 +113,9 @@ def run(
             help="Leave the registry as it is: queries that end in this run stay in it.",
         ),
     ] = False,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Threads that divide the work of large batches.")
+    ] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -125,7 +128,12 @@ def run(
     """
     if runtime is RunEngine.spark:
         _refuse(
-            {"--labels": labels, "--dead-letters": dead_letters, "--state": state},
+            {
+                "--labels": labels,
+                "--dead-letters": dead_letters,
+                "--state": state,
+                "--threads": threads > 1,
+            },
             runtime=RunEngine.embedded,
         )
         plan = RunPlan(
@@ -160,6 +168,7 @@ def run(
                 labels=labels,
                 all_columns=all_columns,
                 read_only=read_only,
+                threads=threads,
                 snapshot=known.snapshot,
             )
         )

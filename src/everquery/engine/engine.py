@@ -29,7 +29,6 @@ from everquery.shard.snapshots import shard_of, snapshot_of
 from everquery.state.dead_letters import Example
 from everquery.stream import Stream
 
-MOST = 256  # threads
 UPKEEP = 256  # single events between two looks at what there is to merge or to forget
 
 
@@ -105,8 +104,8 @@ class Engine(Listening):
             opened.create_stream(stream)
         if labels:
             check_label_columns(stream)
-        if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST:
-            raise InvalidStreamError(f"threads is {threads!r}; it takes 1 to {MOST}")
+        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+            raise InvalidStreamError(f"threads is {threads!r}; it takes a whole number from 1 on")
         self._crew = Crew(threads)
         shard = Shard(stream, labelled=labels, all_columns=all_columns, crew=self._crew)
         super().__init__(shard, opened, lazy=lazy, read_only=read_only)

@@ -31,11 +31,12 @@ def open_engine(
     labels: bool = False,
     all_columns: bool = False,
     read_only: bool = False,
+    threads: int = 1,
 ) -> Engine:
     """Return an engine on a registry; the stream's name is needed if it has several.
 
-    `create`, `lazy`, `labels`, `all_columns` and `read_only` are those of `Engine`. A registry that
-    is made by `create` has no stream yet, so a `Stream` has to be given.
+    `create`, `lazy`, `labels`, `all_columns`, `read_only` and `threads` are those of `Engine`. A
+    registry that is made by `create` has no stream yet, so a `Stream` has to be given.
 
     Examples
     --------
@@ -52,4 +53,5 @@ def open_engine(
         labels=labels,
         all_columns=all_columns,
         read_only=read_only,
+        threads=threads,
     )

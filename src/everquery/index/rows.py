@@ -292,20 +292,12 @@ class Step:
 
     def pieces(self) -> list[Step]:
         """Return the step as several, each with some of the keys and about as many events."""
-        if self.crew.threads == 1:
-            return [self]
         grouped, start = self.grouped, self.grouped.start
+        pieces = self.crew.pieces(int(start[-1]), WORTH)
+        if len(pieces) == 1:
+            return [self]
+        cuts = [int(np.searchsorted(start, end)) for _, end in pieces[:-1]]
         return [
             replace(self, grouped=replace(grouped, key=grouped.key[a:b], start=start[a : b + 1]))
-            for a, b in pieces_of_groups(start, self.crew)
+            for a, b in zip([0, *cuts], [*cuts, start.size - 1], strict=True)
         ]
-
-
-def pieces_of_groups(start: Int64s, crew: Crew) -> list[tuple[int, int]]:
-    """Return groups as begins and ends of pieces with about equally many rows, one a thread."""
-    pieces = crew.pieces(int(start[-1]), WORTH)
-    if len(pieces) == 1:
-        return [(0, start.size - 1)]
-    cuts = [np.searchsorted(start, end) for _, end in pieces[:-1]]
-    ends = [*(int(cut) for cut in cuts), start.size - 1]
-    return list(zip([0, *ends[:-1]], ends, strict=True))

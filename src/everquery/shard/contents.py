@@ -65,7 +65,7 @@ class Contents:
             stream,
             Catalog(),
             keys,
-            Admission(stream, keys, crew),
+            Admission(stream, keys),
             DeadLetters(stream),
             Hygiene(len(stream.attributes), len(outcomes.columns)),
             outcomes,

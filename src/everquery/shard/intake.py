@@ -123,7 +123,7 @@ class Intake:
             values = np.ascontiguousarray(values[:, good])
             weight = None if weight is None else weight[good]
             arrived = arrived[good]
-        numbers = self._contents.keys.numbers(key, arrived.size, self._contents.crew)
+        numbers = self._contents.keys.numbers(key, arrived.size)
         known = arrivals.oldest, arrivals.newest, arrivals.latest
         return admission.arrivals(numbers, time, values, weight, arrived, *known)
 

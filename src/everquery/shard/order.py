@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from everquery.core.arrays import Array, Bytes, Int32s, Int64s
+from everquery.core.crew import ALONE, Crew
 from everquery.core.jit import kernel
 from everquery.core.prefetch import prefetch_row
-from everquery.index.rows import Findings, Matches
+from everquery.index.rows import WORTH, Findings, Matches
 from everquery.index.sort_keys import (
     CODE_MASK,
     NOTICE_SHIFT,
@@ -91,25 +92,48 @@ def unpack_findings(
 
 
 @kernel
+def invert(position: Int64s, begin: int, ends: Int64s, marks: Int64s, grouped: Int64s) -> None:
+    """Write the place of each row's event among the grouped ones.
+
+    Parameters
+    ----------
+    marks : rows, ascending; each is replaced by how many matches there are before it
+    grouped : as many as there are rows of events, all -1
+    """
+    for i in range(position.size):
+        grouped[position[i] >> 1] = i
+    if marks.size > 1:
+        mark, before = 0, 0
+        for row in range(grouped.size):
+            while mark < marks.size and marks[mark] == row:
+                marks[mark] = before
+                mark += 1
+            if grouped[row] >= 0:
+                place = grouped[row]
+                before += ends[place] - (ends[place - 1] if place > 0 else begin)
+    else:
+        marks[0] = 0
+
+
+@kernel
 def sort_matches(
-    position: Int64s, slots: Int32s, begin: int, ends: Int64s, grouped: Int64s,
+    first_event: int, last_event: int, first: int,
+    slots: Int32s, begin: int, ends: Int64s, grouped: Int64s,
     slot: Int64s, row: Int64s, where: Int64s,
 ) -> None:  # fmt: skip
-    """Write the matches of all events, of which nothing else is told, event by event and by slot.
+    """Write the matches of some events, of which nothing else is told, event by event and by slot.
 
     It writes from the first place to the last and reads at random, with notice: the other way
     round takes twice as long. An event matches a query once, so that no two slots are equal.
 
     Parameters
     ----------
-    grouped : as many as there are rows of events, all -1
+    first_event, last_event, first : which events, and where the first one's matches go
+    grouped : for each row of events, its place among the grouped ones, or -1
     """
-    for i in range(position.size):
-        grouped[position[i] >> 1] = i
     keys = np.empty(FEW, np.int32)
-    first = 0
-    for event in range(grouped.size):
-        if event + MATCHES_AHEAD < grouped.size:
+    for event in range(first_event, last_event):
+        if event + MATCHES_AHEAD < last_event:
             soon = grouped[event + MATCHES_AHEAD]
             prefetch_row(slots, ends[soon - 1] if soon > 0 else begin)
         i = grouped[event]
@@ -186,7 +210,9 @@ def _sort_many(begin: int, end: int, packed: Int64s, codes: Bytes) -> None:
         gap //= 3
 
 
-def in_order(events: Events, rows: int, position: Int64s, found: Found) -> Notices:
+def in_order(
+    events: Events, rows: int, position: Int64s, found: Found, crew: Crew = ALONE
+) -> Notices:
     """Return what the indexes found as notices, by event and then by slot.
 
     Parameters
@@ -200,7 +226,7 @@ def in_order(events: Events, rows: int, position: Int64s, found: Found) -> Notic
     if len(found) == 1:
         first_code, only = found[0]
         if isinstance(only, Matches):
-            return _matches_in_order(events, rows, position, first_code, only)
+            return _matches_in_order(events, rows, position, first_code, only, crew)
         if only.packed.size <= SOME:
             return _findings_in_order(events, first_code, only)
     counts = np.zeros(rows + 1, np.int64)
@@ -225,13 +251,30 @@ def in_order(events: Events, rows: int, position: Int64s, found: Found) -> Notic
 
 
 def _matches_in_order(
-    events: Events, rows: int, position: Int64s, code: int, matches: Matches
+    events: Events, rows: int, position: Int64s, code: int, matches: Matches, crew: Crew
 ) -> Notices:
     """Return what `in_order` does where one index found matches, and nothing else is told."""
     n = int(matches.ends[-1]) - matches.begin
     slot, row, where = (np.empty(n, np.int64) for _ in range(3))
     grouped = np.full(rows, -1, np.int64)
-    sort_matches(position, matches.slots, matches.begin, matches.ends, grouped, slot, row, where)
+    pieces = crew.pieces(rows, WORTH)
+    marks = np.array([begin for begin, _ in pieces], np.int64)
+    invert(position, matches.begin, matches.ends, marks, grouped)
+
+    def sort(number: int) -> None:
+        sort_matches(
+            *pieces[number],
+            int(marks[number]),
+            matches.slots,
+            matches.begin,
+            matches.ends,
+            grouped,
+            slot,
+            row,
+            where,
+        )
+
+    crew.map(sort, range(len(pieces)))
     return Notices(slot, np.full(slot.size, code, np.uint8), row, events, where)
 
 

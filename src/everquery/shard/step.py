@@ -164,7 +164,7 @@ class Stepper:
         if not found:
             return []
         rows = len(accepted.events) - accepted.expired_row.size
-        told = in_order(accepted.events, rows, accepted.grouped.position, found)
+        told = in_order(accepted.events, rows, accepted.grouped.position, found, contents.crew)
         if accepted.expired_row.size:
             # An expiry is about the previous event of its key, which stands behind all others.
             previous = rows + np.searchsorted(accepted.expired_row, told.row)

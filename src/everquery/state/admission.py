@@ -17,12 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
-from everquery.core.crew import ALONE, Crew
 from everquery.core.jit import kernel
 from everquery.core.parts import Saved
 from everquery.core.spans import LONGEST_SPAN, SpanLike, read_span
 from everquery.errors import InvalidBatchError
-from everquery.index.rows import WORTH, Grouped, pieces_of_groups
+from everquery.index.rows import Grouped
 from everquery.queries.spans import in_words
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
 from everquery.state.clock_guard import ClockGuard
@@ -114,10 +113,10 @@ def admit_groups(
 ) -> int:
     """Give each key's events their numbers in order, and find the late ones and the expiries.
 
-    Late rows are taken out of `member` and `start` in place; where the rows kept end is returned.
+    Late rows are taken out of `member` and `start` in place; the number of rows kept is returned.
     ``previous`` gets, for a fresh row, the row before it of its key, or -1 if that is an older one.
     """
-    kept = start[0]
+    kept = 0
     expiring = expire_after.size > 0
     begin = start[0]
     for group in range(group_key.size):
@@ -146,20 +145,18 @@ def admit_groups(
             before = row
         begin = end
     start[group_key.size] = kept
-    return int(kept)
+    return kept
 
 
 @kernel
-def gather(
-    begin: int, end: int, member: Int64s, values: Floats, position: Int64s, grouped: Floats
-) -> None:
-    """Write what `Grouped` has of some rows: positions, values, and a last row of zeros."""
+def gather(member: Int64s, values: Floats, position: Int64s, grouped: Floats) -> None:
+    """Write what `Grouped` has of rows: positions, values, and a last row of zeros."""
     attributes = values.shape[0]
-    for i in range(begin, end):
+    for i in range(member.size):
         position[i] = 2 * member[i] + 1
         grouped[attributes, i] = 0.0
     for a in range(attributes):
-        for i in range(begin, end):
+        for i in range(member.size):
             grouped[a, i] = values[a, member[i]]
 
 
@@ -179,9 +176,8 @@ def remember_groups(
 class Admission:
     """Takes arrivals in, keeps back what the grace asks for, and lets events out in order."""
 
-    def __init__(self, stream: Stream, keys: KeyTable, crew: Crew = ALONE) -> None:
+    def __init__(self, stream: Stream, keys: KeyTable) -> None:
         self._stream = stream
-        self._crew = crew
         self._keys = keys
         self.time_type: pa.DataType | None = None
         self.arrived = 0
@@ -417,17 +413,27 @@ class Admission:
         before = None
         if expire_after.size or with_before or partial:
             before = self.last_events(group_key)
-        kept = self._admit(
-            (group_key, start, member), events, expire_after, (events.seq, late, fresh, previous)
+        table = self._keys
+        kept = admit_groups(
+            group_key,
+            start,
+            member,
+            events.time,
+            self._stream.time is not None,
+            expire_after,
+            table.seen,
+            table.last_time,
+            table.next_seq,
+            events.seq,
+            late,
+            fresh,
+            previous,
         )
         member, fresh = member[:kept], fresh[:kept]
         rejected = events.take(np.flatnonzero(late)) if kept < n else self.no_events()
         position = np.empty(kept, np.int64)
         values = np.empty((len(events.values) + 1, kept))
-        self._crew.map(
-            lambda piece: gather(piece[0], piece[1], member, events.values, position, values),
-            self._crew.pieces(kept, WORTH),
-        )
+        gather(member, events.values, position, values)
         grouped = Grouped(group_key, start, position, values)
         self._count_partial(grouped, events.weight, partial)
         expired_row = np.sort(member[fresh != 0]) if expire_after.size else _NO_ROWS
@@ -442,45 +448,6 @@ class Admission:
             ended = replace(ended, time=ended.time + expire_after[0])
             events = join_events((events, ended))
         return Accepted(events, grouped, fresh, expired_row, rejected, partial, before)
-
-    def _admit(
-        self,
-        groups: tuple[Int32s, Int64s, Int64s],
-        events: Events,
-        expire_after: Array,
-        found: tuple[Int64s, Bools, Bytes, Int64s],
-    ) -> int:
-        """Do what `admit_groups` does; several threads do it for some of the keys each."""
-        group_key, start, member = groups
-        seq, late, fresh, previous = found
-        table = self._keys
-        pieces = pieces_of_groups(start, self._crew)
-        starts = [start[begin : end + 1].copy() for begin, end in pieces]
-
-        def admit(number: int) -> int:
-            begin, end = pieces[number]
-            return admit_groups(
-                group_key[begin:end], starts[number], member, events.time,
-                self._stream.time is not None, expire_after, table.seen, table.last_time,
-                table.next_seq, seq, late, fresh, previous,
-            )  # fmt: skip
-
-        ends = self._crew.map(admit, range(len(pieces)))
-        if len(pieces) == 1:
-            start[:] = starts[0]
-            return ends[0]
-        kept = 0
-        for (begin, end), first, stop in zip(pieces, starts, ends, strict=True):
-            # The rows that a piece kept move up to those of the pieces before it.
-            rows = slice(int(first[0]), stop)
-            moved = int(first[0]) - kept
-            size = stop - int(first[0])
-            if moved:
-                member[kept : kept + size] = member[rows].copy()
-                fresh[kept : kept + size] = fresh[rows].copy()
-            start[begin : end + 1] = first - moved
-            kept += size
-        return kept
 
     def _count_partial(self, grouped: Grouped, weight: Int64s, partial: bool) -> None:
         """Count the accepted events that lack something, by column too."""

@@ -15,7 +15,6 @@ from everquery.core.arrays import (
     resized,
     total_bytes,
 )
-from everquery.core.crew import ALONE, Crew
 from everquery.core.framing import DamagedError
 from everquery.core.hashing import no_digests, person_of
 from everquery.core.names import ABSENT, NameTable, encode, load_names
@@ -75,18 +74,15 @@ class KeyTable:
         """Return the number of each key of a query, new ones where needed."""
         return self._numbers(keys, InvalidQueryError)
 
-    def numbers(
-        self, keys: pa.Array | pa.ChunkedArray | None, n: int, crew: Crew = ALONE
-    ) -> Int32s:
+    def numbers(self, keys: pa.Array | pa.ChunkedArray | None, n: int) -> Int32s:
         """Return the number of each event's key, new ones where needed; none is null."""
         if keys is None:
             return np.zeros(n, np.int32)
         if isinstance(keys, pa.ChunkedArray):  # dictionaries of their own, from several threads
-            distinct = [self._numbers(chunk.dictionary, InvalidBatchError) for chunk in keys.chunks]
-            parts = crew.map(
-                lambda pair: pair[0][np.asarray(pair[1].indices)],
-                list(zip(distinct, keys.chunks, strict=True)),
-            )
+            parts = [
+                self._numbers(chunk.dictionary, InvalidBatchError)[np.asarray(chunk.indices)]
+                for chunk in keys.chunks
+            ]
             return np.concatenate(parts)
         return self._numbers(keys, InvalidBatchError)
 

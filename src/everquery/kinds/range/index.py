@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -20,22 +21,36 @@ class RangeIndex(KindIndex):
 
     def __init__(self) -> None:
         self.layers: Layers[BoxSegment] = Layers(BoxSegment.build)
-        self._out: Int32s = np.empty(1 << 16, np.int32)
+        self._out: list[Int32s] = []  # room for matches, one array a thread
 
     def process(self, step: Step) -> list[Matches | Findings]:
         """Return every event's matches, one part for each structure that has some."""
         if step.grouped.position.size == 0:
             return []
-        out = self._out
+        pieces = step.pieces()
+        while len(self._out) < len(pieces):
+            self._out.append(np.empty(1 << 16, np.int32))
+        found = step.crew.map(
+            lambda number: self._search(pieces[number], number), range(len(pieces))
+        )
+        whole = found[0]
+        if len(found) > 1:
+            whole = [_joined(pieces, each) for each in zip(*found, strict=True)]
+        return [part for part in whole if part.ends[-1] > part.begin]
+
+    def _search(self, step: Step, number: int) -> list[Matches]:
+        """Return the matches of each structure, with the room of a thread."""
+        out = self._out[number]
+        start, stop = int(step.grouped.start[0]), int(step.grouped.start[-1])
         found = []
         used = 0
         for segment in self.layers:
             for part in segment.parts:
                 ends, out = part.search(step, out, used)
-                if ends[-1] > used:
-                    found.append((used, ends))
-                used = int(ends[-1])
-        self._out = out
+                found.append((used, ends))
+                if stop > start:
+                    used = int(ends[stop - 1])
+        self._out[number] = out
         return [Matches(out, begin, ends) for begin, ends in found]
 
     def explain(self, slot: int) -> Explained | None:
@@ -45,3 +60,18 @@ class RangeIndex(KindIndex):
             if found is not None:
                 return found
         return None
+
+
+def _joined(pieces: Sequence[Step], parts: Sequence[Matches]) -> Matches:
+    """Return what was found for the keys of each piece as the matches of all events."""
+    ends = np.empty(parts[0].ends.size, np.int64)
+    slots = []
+    before = 0
+    for piece, part in zip(pieces, parts, strict=True):
+        first, last = int(piece.grouped.start[0]), int(piece.grouped.start[-1])
+        if last > first:
+            found = part.slots[part.begin : part.ends[last - 1]]
+            ends[first:last] = part.ends[first:last] + (before - part.begin)
+            slots.append(found)
+            before += found.size
+    return Matches(np.concatenate(slots), 0, ends)
