@@ -33,6 +33,7 @@ from benchmarks import (
 from benchmarks.findings import Findings, Record
 from benchmarks.harness import ROOT, Scale, one_core, provenance
 from benchmarks.report import write_report, write_summary
+from benchmarks.rivals import subject as rivals
 
 SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
     module.NAME: module.run
@@ -42,6 +43,7 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         border_figures,
         border_engine,
         threshold_engine,
+        rivals,
         live_changes,
         cold_start,
         registry,

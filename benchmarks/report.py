@@ -9,6 +9,8 @@ from benchmarks.findings import Figure, Record, Table
 from benchmarks.plots import draw, short_number
 
 ORDER = (
+    "rivals",
+    "rivals_jvm",
     "range_peers",
     "range_boxes",
     "border_figures",
@@ -27,6 +29,8 @@ ORDER = (
     "quantile_figures",
 )
 TITLES = {
+    "rivals": "Beside what a user would pick instead",
+    "rivals_jvm": "Beside Esper and Flink",
     "range_peers": "Range queries on one attribute",
     "range_boxes": "Range queries on two attributes",
     "border_figures": "Border queries: bmq-index Figures 6 to 9",

@@ -1,0 +1,156 @@
+"""Plays one workload through all contestants: told the same first, then timed in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.harness import Stopwatch, check_count
+from benchmarks.rivals.contestant import Contestant
+from benchmarks.rivals.work import Events, Work
+
+LIMIT_S = 20.0  # a call that takes longer, or is expected to, is left out
+BUDGET_S = 0.35  # of a contestant in a cell, after which it sits out the rest
+BLOCKS = 3  # a contestant takes so many batches in a row, so that it finds its data in the cache
+
+Builder = Callable[[Any], Contestant]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many batches of a size are played: some to compare, then some to time."""
+
+    size: int
+    compared: int
+    timed: int
+
+
+@dataclass
+class Cell:
+    """What one size of batches showed: the median seconds of a call, or why there are none."""
+
+    size: int
+    told: float = 0.0  # an event, of all that were played
+    seconds: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def rate(self, name: str) -> float | None:
+        """Return events a second."""
+        seconds = self.seconds.get(name)
+        return None if seconds is None else self.size / seconds
+
+
+class Contest:
+    """Contestants over one workload.
+
+    Parameters
+    ----------
+    work : Work
+    builders : of the contestants; the others are compared with the first one
+    reference : name of the second one, which plays every batch too, for others to catch up with
+    """
+
+    def __init__(self, work: Work, builders: Sequence[Builder], reference: str) -> None:
+        self._work = work
+        self._playing = {each.name: each for each in (build(work) for build in builders)}
+        self._leader = next(iter(self._playing.values()))
+        self._reference = self._playing[reference]
+        self._reference.plays_all = True
+        self._calls: dict[str, list[tuple[int, float]]] = {name: [] for name in self._playing}
+
+    def play(self, pace: Pace) -> Cell:
+        """Play batches of one size."""
+        cell = Cell(pace.size)
+        playing = self._allowed(cell)
+        self._compare(pace, playing)
+        watches = {contestant.name: Stopwatch() for contestant in playing}
+        told = events = 0
+        for block in range(BLOCKS):
+            batches = [self._work.take(pace.size) for _ in range(block, pace.timed, BLOCKS)]
+            counts: list[int] = []
+            for contestant in playing:
+                self._play_block(contestant, batches, counts, watches[contestant.name])
+            told, events = told + sum(counts), events + pace.size * len(counts)
+        for contestant in playing:
+            seconds = watches[contestant.name].timing.median
+            cell.seconds[contestant.name] = seconds
+            self._calls[contestant.name].append((pace.size, seconds))
+        cell.told = told / events
+        self._settle()
+        return cell
+
+    def close(self) -> None:
+        """Let go of all contestants."""
+        for contestant in self._playing.values():
+            contestant.close()
+
+    def _allowed(self, cell: Cell) -> list[Contestant]:
+        """Return who plays, and note why others do not."""
+        allowed = []
+        for name, contestant in self._playing.items():
+            largest = contestant.largest_batch
+            expected = expected_seconds(self._calls[name], cell.size)
+            if largest is not None and cell.size > largest:
+                cell.left_out[name] = f"takes {largest} event a call"
+            elif expected > LIMIT_S and not contestant.plays_all:
+                cell.left_out[name] = f"left out: {expected:,.0f} s a call expected"
+            else:
+                allowed.append(contestant)
+        return allowed
+
+    def _compare(self, pace: Pace, playing: Sequence[Contestant]) -> None:
+        """Raise unless all tell the same of the same events; nothing has been timed yet."""
+        batches = [self._work.take(pace.size) for _ in range(pace.compared)]
+        expected = []
+        for contestant in playing:
+            watch = Stopwatch()
+            for number, events in enumerate(batches):
+                if watch.timing.total > BUDGET_S and not contestant.plays_all:
+                    break
+                found = watch(contestant.process, contestant.prepare(events))
+                told = contestant.told(found, events)
+                check_count(
+                    f"columns of {contestant.name}", told.query.size, contestant.count(found)
+                )
+                if contestant is self._leader:
+                    expected.append(told)
+                told.check(contestant.name, expected[number], named=contestant.names_events)
+        self._settle()
+
+    def _play_block(
+        self, contestant: Contestant, batches: list[Events], counts: list[int], watch: Stopwatch
+    ) -> None:
+        """Time one contestant; the first one says how many batches the others may play."""
+        if contestant is not self._leader:
+            batches = batches[: len(counts)]
+        first = len(watch.timing.samples)
+        spent = 0.0
+        for number, events in enumerate(batches):
+            enough = number > 0 and spent > BUDGET_S / BLOCKS
+            tired = first >= 2 and watch.timing.total > 2 * BUDGET_S
+            if enough and contestant is self._leader:
+                break
+            if (enough or tired) and not contestant.plays_all:
+                break
+            found = watch(contestant.process, contestant.prepare(events))
+            spent = sum(watch.timing.samples[first:])
+            if contestant is self._leader:
+                counts.append(contestant.count(found))
+            check_count(f"told by {contestant.name}", counts[number], contestant.count(found))
+        if not contestant.plays_all:
+            contestant.catch_up(self._reference)
+
+    def _settle(self) -> None:
+        for contestant in self._playing.values():
+            if not contestant.plays_all:
+                contestant.catch_up(self._reference)
+
+
+def expected_seconds(calls: Sequence[tuple[int, float]], size: int) -> float:
+    """Return what a call of this size should take, by the two largest sizes before it."""
+    if len(calls) < 2:
+        return 0.0
+    (fewer, short), (more, longer) = calls[-2:]
+    slope = max(0.0, longer - short) / (more - fewer)
+    return longer + slope * (size - more)
