@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-all test-attack test-nojit lint bench docs-pictures docs-reference clean java
+.PHONY: demo test test-long test-all test-attack test-nojit lint bench bench-jvm docs-pictures docs-reference clean java
 
 demo: java $(VENV)/.installed
 	$(BIN)/everquery demo
@@ -42,6 +42,10 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
+
+# Esper and Flink beside us; Maven builds them (JDK 17 or newer).
+bench-jvm: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.rivals.jvm
 
 # The terminal pictures of the docs, from what the commands really print, and the Q-Q plot.
 docs-pictures: $(VENV)/.installed-dev

@@ -51,6 +51,7 @@ TITLES = {
 MARK, END_MARK = "<!-- measured: written by python -m benchmarks -->", "<!-- /measured -->"
 _BORDER = "Border, 1,000,000 key-filtered queries, FL = 0.01%: `process`"
 _RANGE = "Range, one attribute: search"
+_BESIDE = "batches of 100,000: against the best of NumPy, Polars and DuckDB"
 SUMMARY = {
     "events through 1,000,000 border queries on 2,000 keys": f"{_BORDER}, string keys",
     "the same with dictionary-encoded keys": f"{_BORDER}, dictionary keys",
@@ -86,6 +87,11 @@ SUMMARY = {
     "against rtree, 100,000 squares": (
         "Range, two attributes, 100,000 squares: search against rtree"
     ),
+    "1,000,000 borders in batches of 100,000, beside the best of NumPy, Polars and DuckDB": (
+        f"1,000,000 queries of kind border, {_BESIDE}"
+    ),
+    "100,000 ranges, 10 matches an event, likewise": f"100,000 queries of kind range, {_BESIDE}",
+    "100,000 thresholds, likewise": f"100,000 queries of kind threshold, {_BESIDE}",
     "first notice of a fresh process, compilation included": (
         "First notice of a fresh process, empty cache, compilation included"
     ),

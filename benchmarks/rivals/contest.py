@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.harness import Stopwatch, check_count
+from benchmarks.harness import Stopwatch, Timing, check_count
 from benchmarks.rivals.contestant import Contestant
 from benchmarks.rivals.work import Events, Work
 
@@ -28,7 +28,10 @@ class Pace:
 
 @dataclass
 class Cell:
-    """What one size of batches showed: the median seconds of a call, or why there are none."""
+    """What one size of batches showed: the seconds of a call, or why there are none.
+
+    The seconds are the median of a block, of the least disturbed one.
+    """
 
     size: int
     told: float = 0.0  # an event, of all that were played
@@ -64,18 +67,20 @@ class Contest:
         cell = Cell(pace.size)
         playing = self._allowed(cell)
         self._compare(pace, playing)
-        watches = {contestant.name: Stopwatch() for contestant in playing}
+        blocks: dict[str, list[Timing]] = {contestant.name: [] for contestant in playing}
         told = events = 0
         for block in range(BLOCKS):
             batches = [self._work.take(pace.size) for _ in range(block, pace.timed, BLOCKS)]
             counts: list[int] = []
             for contestant in playing:
-                self._play_block(contestant, batches, counts, watches[contestant.name])
+                done = blocks[contestant.name]
+                slow = len(done) > 1 and sum(timing.total for timing in done) > 2 * BUDGET_S
+                if contestant.plays_all or not slow:
+                    done.append(self._play_block(contestant, batches, counts))
             told, events = told + sum(counts), events + pace.size * len(counts)
-        for contestant in playing:
-            seconds = watches[contestant.name].timing.median
-            cell.seconds[contestant.name] = seconds
-            self._calls[contestant.name].append((pace.size, seconds))
+        for name, done in blocks.items():
+            cell.seconds[name] = min(timing.median for timing in done)
+            self._calls[name].append((pace.size, cell.seconds[name]))
         cell.told = told / events
         self._settle()
         return cell
@@ -119,27 +124,22 @@ class Contest:
         self._settle()
 
     def _play_block(
-        self, contestant: Contestant, batches: list[Events], counts: list[int], watch: Stopwatch
-    ) -> None:
+        self, contestant: Contestant, batches: list[Events], counts: list[int]
+    ) -> Timing:
         """Time one contestant; the first one says how many batches the others may play."""
-        if contestant is not self._leader:
-            batches = batches[: len(counts)]
-        first = len(watch.timing.samples)
-        spent = 0.0
-        for number, events in enumerate(batches):
-            enough = number > 0 and spent > BUDGET_S / BLOCKS
-            tired = first >= 2 and watch.timing.total > 2 * BUDGET_S
-            if enough and contestant is self._leader:
-                break
-            if (enough or tired) and not contestant.plays_all:
+        watch = Stopwatch()
+        leads = contestant is self._leader
+        for number, events in enumerate(batches if leads else batches[: len(counts)]):
+            enough = number > 0 and watch.timing.total > BUDGET_S / BLOCKS
+            if enough and (leads or not contestant.plays_all):
                 break
             found = watch(contestant.process, contestant.prepare(events))
-            spent = sum(watch.timing.samples[first:])
-            if contestant is self._leader:
+            if leads:
                 counts.append(contestant.count(found))
             check_count(f"told by {contestant.name}", counts[number], contestant.count(found))
         if not contestant.plays_all:
             contestant.catch_up(self._reference)
+        return watch.timing
 
     def _settle(self) -> None:
         for contestant in self._playing.values():

@@ -1,0 +1,1 @@
+"""Esper and Flink beside everquery, on demand: ``make bench-jvm``."""
