@@ -13,7 +13,7 @@ import everquery as eq
 from benchmarks.harness import Scale
 from benchmarks.markets import FLUCTUATION, WIDTH
 from benchmarks.workloads import PRICES, Feed, border_bounds
-from everquery.core.arrays import Floats, Int64s
+from everquery.core.arrays import Array, Floats, Int64s
 
 MATCHES = 10  # of an event, in the ranges
 SHARE = 0.1  # of the space that a threshold's box covers, on average
@@ -32,7 +32,7 @@ class Events:
     def __len__(self) -> int:
         return self.value.size
 
-    def columns(self) -> dict[str, Int64s | Floats]:
+    def columns(self) -> dict[str, Array]:
         """Return the columns that there are, by name."""
         named = {"key": self.key, "value": self.value, "weight": self.weight}
         return {name: column for name, column in named.items() if column is not None}
