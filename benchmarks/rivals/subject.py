@@ -71,8 +71,8 @@ def run(scale: Scale) -> Findings:
     for kind in KINDS:
         note_batches(findings, kind.work.kind, played[kind.work.kind], kind.not_naming)
     note_single_events(findings, played)
-    borders = (Ours, NumpyBorders, PolarsBorders, DuckBorders)
-    live = until_live(findings, Borders(scale, sizes[-1]), borders)
+    pushed = (Pushed,) if CAN_PUSH else ()
+    live = until_live(findings, Borders(scale, sizes[-1]), (*KINDS[0].builders, *pushed))
     ask(findings, sizes, played, live)
     findings.figures.append(picture(sizes[-1], played))
     return findings
@@ -83,8 +83,8 @@ def play(scale: Scale, kind: Kind, sizes: Sequence[int], paces: Sequence[Pace]) 
     cells: Cells = {}
     for queries in sizes:
         work: Work = kind.work(scale, queries)
-        builders = [*kind.builders, *([Pushed] if CAN_PUSH else [])]
-        contest = Contest(work, builders, kind.reference)
+        pushed = (Pushed,) if CAN_PUSH else ()
+        contest = Contest(work, (*kind.builders, *pushed), kind.reference)
         cells[queries] = [contest.play(pace) for pace in paces]
         contest.close()
     return cells

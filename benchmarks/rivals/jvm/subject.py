@@ -164,7 +164,7 @@ def _single(name: str, ours: dict[str, float], found: Told) -> Row:
     }
     best = min(micros, key=micros.__getitem__)
     own = [1e6 * seconds for title, seconds in ours.items() if title.endswith("one")]
-    cells = [micros.get(title, NO_KEY) for title in found if title != RIVALS["flink"]]
+    cells = [micros.get(t, str(each)) for t, each in found.items() if t != RIVALS["flink"]]
     ratio = micros[best] / min(own)
     return [name, *own, *cells, ratio, OURS if ratio >= 1 else best]
 
