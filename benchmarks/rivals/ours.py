@@ -13,7 +13,6 @@ from benchmarks.rivals.contestant import ENTER, FIRE, LEAVE, MATCH, Contestant, 
 from benchmarks.rivals.work import Events, Work
 
 WHAT = {"enter": ENTER, "leave": LEAVE, "match": MATCH, "fire": FIRE}
-CAN_PUSH = hasattr(eq.Engine, "push")
 
 
 class Ours(Contestant):
@@ -72,8 +71,7 @@ class Pushed(Ours):
 
     def process(self, prepared: Any) -> Any:  # noqa: ANN401 - an event
         """Return the notices."""
-        push = getattr(self._engine, "push")  # noqa: B009 - not every version has it
-        return push(prepared)
+        return self._engine.push(prepared)
 
     def count(self, found: Any) -> int:  # noqa: ANN401 - a list of notices
         """Return the number of notices."""

@@ -14,7 +14,7 @@ from benchmarks.rivals.by_numpy import NumpyBorders, NumpyLists, NumpySorted
 from benchmarks.rivals.by_polars import THREADS, PolarsBorders, PolarsRanges, PolarsSums
 from benchmarks.rivals.contest import BLOCKS, BUDGET_S, LIMIT_S, Builder, Cell, Contest, Pace
 from benchmarks.rivals.live import until_live
-from benchmarks.rivals.ours import CAN_PUSH, Ours, Pushed
+from benchmarks.rivals.ours import Ours, Pushed
 from benchmarks.rivals.tables import Cells, note_batches, note_single_events
 from benchmarks.rivals.thresholds_by_numpy import NumpyNamed, NumpySums
 from benchmarks.rivals.work import MATCHES, SHARE, Borders, Ranges, Thresholds, Work
@@ -34,11 +34,13 @@ class Kind:
 
 
 KINDS = (
-    Kind(Borders, (Ours, NumpyBorders, PolarsBorders, DuckBorders), NumpyBorders.name),
-    Kind(Ranges, (Ours, NumpyLists, NumpySorted, PolarsRanges, DuckRanges), NumpyLists.name),
+    Kind(Borders, (Ours, NumpyBorders, PolarsBorders, DuckBorders, Pushed), NumpyBorders.name),
+    Kind(
+        Ranges, (Ours, NumpyLists, NumpySorted, PolarsRanges, DuckRanges, Pushed), NumpyLists.name
+    ),
     Kind(
         Thresholds,
-        (Ours, NumpyNamed, NumpySums, PolarsSums, DuckSums),
+        (Ours, NumpyNamed, NumpySums, PolarsSums, DuckSums, Pushed),
         NumpyNamed.name,
         (NumpySums.name, PolarsSums.name, DuckSums.name),
     ),
@@ -71,8 +73,7 @@ def run(scale: Scale) -> Findings:
     for kind in KINDS:
         note_batches(findings, kind.work.kind, played[kind.work.kind], kind.not_naming)
     note_single_events(findings, played)
-    pushed = (Pushed,) if CAN_PUSH else ()
-    live = until_live(findings, Borders(scale, sizes[-1]), (*KINDS[0].builders, *pushed))
+    live = until_live(findings, Borders(scale, sizes[-1]), KINDS[0].builders)
     ask(findings, sizes, played, live)
     findings.figures.append(picture(sizes[-1], played))
     return findings
@@ -83,8 +84,7 @@ def play(scale: Scale, kind: Kind, sizes: Sequence[int], paces: Sequence[Pace]) 
     cells: Cells = {}
     for queries in sizes:
         work: Work = kind.work(scale, queries)
-        pushed = (Pushed,) if CAN_PUSH else ()
-        contest = Contest(work, (*kind.builders, *pushed), kind.reference)
+        contest = Contest(work, kind.builders, kind.reference)
         cells[queries] = [contest.play(pace) for pace in paces]
         contest.close()
     return cells
@@ -100,9 +100,8 @@ def ask(
     for size, limit in ((1, 40), (100, 60), (1_000, 150)):
         micros = 1e6 * borders[size].seconds[OURS]
         findings.at_most(f"{what}: `process` of {size:,} events", micros, limit, "us")
-    if PUSHED in borders[1].seconds:
-        micros = 1e6 * borders[1].seconds[PUSHED]
-        findings.at_most(f"{what}: `push` of one event", micros, 15, "us")
+    micros = 1e6 * borders[1].seconds[PUSHED]
+    findings.at_most(f"{what}: `push` of one event", micros, 15, "us")
     findings.at_most(f"{what}: from `register` to live", live[OURS], 50, "us")
     for queries in sizes:
         for kind, limit in (("border", 1), ("range", 2), ("threshold", 1)):
@@ -127,7 +126,7 @@ def picture(queries: int, played: dict[str, Cells]) -> Figure:
     """Return events a second over the size of batches."""
     panels = []
     for kind, cells in played.items():
-        names = [name for name in cells[queries][-1].seconds if name != PUSHED]
+        names = cells[queries][-1].seconds  # `push` is not among them: it takes one event
         series = {name: [cell.rate(name) for cell in cells[queries]] for name in names}
         panels.append(Panel(f"{kind}", "events a second", series))
     sizes = [float(cell.size) for cell in next(iter(played.values()))[queries]]

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.findings import Findings, Table
 from benchmarks.rivals.contest import Cell
-from benchmarks.rivals.ours import Ours
+from benchmarks.rivals.ours import Ours, Pushed
 
 Cells = dict[int, list[Cell]]  # by the number of queries, one for each size of batches
 Row = list[str | float | None]
-OURS = Ours.name
+OURS, PUSHED = Ours.name, Pushed.name
 NOT_NAMED = (
     " Those with sums tell in which batch a query fires, and not at which event: the first ratio"
     " leaves them out."
@@ -62,28 +62,23 @@ def note_batches(
 def note_single_events(findings: Findings, played: Mapping[str, Cells]) -> None:
     """Add the table of calls with one event: microseconds."""
     rows: list[Row] = []
-    pushed = False
     for kind, cells in played.items():
         for queries, (cell, *_) in cells.items():
             others = [name for name in cell.seconds if not name.startswith(OURS)]
             best = min(others, key=cell.seconds.__getitem__)
             ours = min(s for name, s in cell.seconds.items() if name.startswith(OURS))
-            push = cell.seconds.get(f"{OURS}, push")
-            pushed |= push is not None
             seconds = cell.seconds
             rows.append(
                 [
                     f"{kind}, {queries:,}",
                     1e6 * seconds[OURS],
-                    None if push is None else 1e6 * push,
+                    1e6 * seconds[PUSHED],
                     *(_fastest(seconds, library) for library in ("NumPy", "Polars", "DuckDB")),
                     seconds[best] / ours,
                     OURS if ours <= seconds[best] else best,
                 ]
             )
-    columns = ["kind, queries", OURS, f"{OURS}, push", "NumPy", "Polars", "DuckDB"]
-    rows = rows if pushed else [[*row[:2], *row[3:]] for row in rows]
-    columns = columns if pushed else [*columns[:2], *columns[3:]]
+    columns = ["kind, queries", OURS, PUSHED, "NumPy", "Polars", "DuckDB"]
     findings.tables.append(
         Table(
             "rivals-one",

@@ -15,7 +15,7 @@ from benchmarks.rivals.by_numpy import NumpyBorders, NumpyLists
 from benchmarks.rivals.contestant import Contestant
 from benchmarks.rivals.jvm.java import Found, play, write
 from benchmarks.rivals.live import until_live
-from benchmarks.rivals.ours import CAN_PUSH, Ours, Pushed
+from benchmarks.rivals.ours import Ours, Pushed
 from benchmarks.rivals.thresholds_by_numpy import NumpyNamed
 from benchmarks.rivals.work import Borders, Events, Ranges, Thresholds, Work
 from everquery.core.arrays import Int64s
@@ -123,7 +123,7 @@ def our_seconds(work: Work, batches: Sequence[Events], told: Int64s) -> dict[str
     check_count(f"notices, {work.kind}", int(expected), notices)
     seconds[OURS] = watch.timing.best / size
     ours.close()
-    for kind in (Ours, Pushed) if CAN_PUSH else (Ours,):
+    for kind in (Ours, Pushed):
         each = kind(work)
         watch, notices = Stopwatch(), 0
         for row in range(min(SINGLE, size)):
@@ -181,8 +181,14 @@ def _tables(findings: Findings, rates: list[Row], single: list[Row]) -> None:
             " value of a key, or an index, by hand; both share their core with Java's compiler.",
         )
     )
-    own = [OURS, f"{OURS}, push"] if CAN_PUSH else [OURS]
-    columns = ["kind, queries", *own, "Esper, table", "Esper, context", "best other / ours"]
+    columns = [
+        "kind, queries",
+        OURS,
+        Pushed.name,
+        "Esper, table",
+        "Esper, context",
+        "best other / ours",
+    ]
     findings.tables.append(
         Table(
             "rivals-jvm-one",
@@ -196,8 +202,8 @@ def _tables(findings: Findings, rates: list[Row], single: list[Row]) -> None:
 
 def _live(findings: Findings, work: Borders, found: Told) -> None:
     """Add the table of single registrations; the part of ours is measured here."""
-    ours = until_live(Findings({}), work, (Ours,))
-    rows: list[Row] = [[OURS, ours[OURS]]]
+    ours = until_live(Findings({}), work, (Ours, Pushed))
+    rows: list[Row] = [[name, micros] for name, micros in ours.items()]
     for title, each in found.items():
         rows.append([title, each.until_live_us if isinstance(each, Found) else each])
     findings.tables.append(
