@@ -126,7 +126,7 @@ def picture(queries: int, played: dict[str, Cells]) -> Figure:
     """Return events a second over the size of batches."""
     panels = []
     for kind, cells in played.items():
-        names = cells[queries][-1].seconds  # `push` is not among them: it takes one event
+        names = [name for name in cells[queries][0].seconds if name != PUSHED]
         series = {name: [cell.rate(name) for cell in cells[queries]] for name in names}
         panels.append(Panel(f"{kind}", "events a second", series))
     sizes = [float(cell.size) for cell in next(iter(played.values()))[queries]]

@@ -16,6 +16,7 @@ from everquery.core.arrays import Array, Int64s
 
 HERE = Path(__file__).parent
 BUILT = ROOT / "build" / "rivals-jvm"
+PATIENCE_S = 300.0  # for loading a million queries too, on a busy machine
 OPTIONS = (
     "-Xmx6g",
     "-XX:+UseSerialGC",
@@ -88,7 +89,7 @@ def play(rival: str, work: Work, folder: Path, *, limit_s: float, live: bool) ->
     command = ["java", *OPTIONS, "-cp", classpath, "everquery.rivals.Main"]
     command += [rival, work.kind, str(folder), str(limit_s), str(live).lower()]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60 + 10 * limit_s)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     except subprocess.TimeoutExpired as slow:
         return f"left out: not done in {slow.timeout:.0f} s"
     if "OutOfMemoryError" in ran.stderr:
