@@ -91,7 +91,7 @@ def read_plain(event: Mapping[str, Any], stream: Stream, shard: Shard) -> Plain 
 
 def light_notices(shard: Shard, plain: Plain, events: Events, told: Sequence[Told]) -> list[Notice]:
     """Return what is told of one event."""
-    schema, figure_names = shard.layout()
+    layout = shard.layout()
     kind = shard.time_type
     time: Any = None
     if kind is not None:
@@ -99,7 +99,7 @@ def light_notices(shard: Shard, plain: Plain, events: Events, told: Sequence[Tol
         if kind not in (_INT64, _FLOAT64):
             time = pa.scalar(time, _INT64).cast(kind).as_py()
     seq = int(events.seq[0])
-    common = dict.fromkeys(schema.names[:-1])  # all but the id
+    common: dict[str, Any] = dict.fromkeys(layout.names[:-1])  # all but the id
     common.update(zip(shard.stream.attributes, plain.values, strict=True))
     common["key"], common["time"], common["seq"] = plain.key, time, seq
     outcomes = shard.contents.outcomes
@@ -111,14 +111,7 @@ def light_notices(shard: Shard, plain: Plain, events: Events, told: Sequence[Tol
         columns["kind"], columns["event"], columns["reason"] = outcomes.said[code]
         if figures is not None:
             for name, values in figures.items():
-                columns[figure_names[name]] = values[place].item()
-        identify = partial(
-            notice_id,
-            query_id,
-            int(catalog.prints[slot]),
-            plain.key,
-            seq,
-            int(outcomes.hashes[code]),
-        )
-        notices.append(Notice(columns, identify))
+                columns[layout.figures[name]] = values[place].item()
+        said = catalog.prints[slot], plain.key, seq, outcomes.hashes[code]
+        notices.append(Notice(columns, partial(notice_id, query_id, *said)))
     return notices

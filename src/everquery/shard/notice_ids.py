@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+import numpy as np
+
 from everquery.core.hashing import DIGEST_WORDS
 from everquery.queries.spec import Key
 
@@ -15,7 +17,13 @@ _QUERY, _TEXT, _NUMBER = (
 )
 
 
-def notice_id(query_id: str, fingerprint: int, key: Key | None, seq: int, outcome: int) -> str:
+def notice_id(
+    query_id: str,
+    fingerprint: int | np.uint64,
+    key: Key | None,
+    seq: int,
+    outcome: int | np.uint64,
+) -> str:
     """Return the id of a notice about an event, as text.
 
     Parameters
@@ -27,7 +35,7 @@ def notice_id(query_id: str, fingerprint: int, key: Key | None, seq: int, outcom
     outcome : int
         What the outcome adds: see `OutcomeTable.hashes`.
     """
-    salt = fingerprint.to_bytes(8, "little")
+    salt = int(fingerprint).to_bytes(8, "little")
     query = _words(blake2b(query_id.encode(), digest_size=16, salt=salt, person=_QUERY).digest())
     known: tuple[int, ...] = (0, 0)
     if isinstance(key, str):
@@ -35,7 +43,7 @@ def notice_id(query_id: str, fingerprint: int, key: Key | None, seq: int, outcom
     elif key is not None:
         data = key.to_bytes(8, "little", signed=True)
         known = _words(blake2b(data, digest_size=16, person=_NUMBER).digest())
-    event = _scramble(seq ^ _SALT) ^ outcome
+    event = _scramble(seq ^ _SALT) ^ int(outcome)
     halves = event, _scramble(event ^ _SALT)
     mixed = (
         _scramble(_scramble(half ^ of_key) ^ of_query)

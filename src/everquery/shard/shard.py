@@ -35,6 +35,26 @@ from everquery.state.partial import Partial
 from everquery.stream import Stream
 
 
+class Layout(NamedTuple):
+    """How notices look.
+
+    Attributes
+    ----------
+    schema : Arrow schema
+    names : list of str
+        Those of its columns.
+    figures : dict from str to str
+        What the columns of kinds are called in it.
+    no_notices : Arrow table
+        An empty one.
+    """
+
+    schema: pa.Schema
+    names: list[str]
+    figures: dict[str, str]
+    no_notices: pa.Table
+
+
 class Times(NamedTuple):
     """How far time has come.
 
@@ -102,7 +122,7 @@ class Shard:
         self.accepted: Events | None = None
         self.tells_all_ends = True  # also of queries for all keys, which other shards have too
         self._keep_accepted = keep_accepted
-        self._layouts: dict[tuple[Any, ...], tuple[pa.Schema, dict[str, str], pa.Table]] = {}
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -321,25 +341,22 @@ class Shard:
 
     def _write(self, told: list[Notices]) -> pa.Table:
         if not any(map(len, told)):
-            return self._layout()[2]
+            return self.layout().no_notices
         contents = self.contents
         notices = join_notices(told)
         self.notices += len(notices)
-        schema, figures, _ = self._layout()
+        layout = self.layout()
         names = Names(contents.catalog, contents.keys)
-        return write_notices(notices, names, contents.outcomes, figures, schema, contents.crew)
+        return write_notices(
+            notices, names, contents.outcomes, layout.figures, layout.schema, contents.crew
+        )
 
     def schema(self) -> pa.Schema:
         """Return the schema of the notices."""
-        return self._layout()[0]
+        return self.layout().schema
 
-    def layout(self) -> tuple[pa.Schema, dict[str, str]]:
-        """Return the schema of the notices, and what the columns of kinds are called in it."""
-        schema, figures, _ = self._layout()
-        return schema, figures
-
-    def _layout(self) -> tuple[pa.Schema, dict[str, str], pa.Table]:
-        """Return the schema of notices, what columns of kinds are called in it, and no notices."""
+    def layout(self) -> Layout:
+        """Return how notices look."""
         time_type, key_type = self.contents.admission.time_type, self.contents.keys.type
         seen = self.contents.kinds if self.all_columns else self.queries.kinds_seen
         known = (time_type, key_type, len(seen))  # kinds are never forgotten
@@ -353,7 +370,7 @@ class Shard:
                 kinds=kinds,
             )
             figures = figure_names(self.stream, kinds=kinds)
-            self._layouts[known] = schema, figures, schema.empty_table()
+            self._layouts[known] = Layout(schema, schema.names, figures, schema.empty_table())
         return self._layouts[known]
 
     # -- what it knows ------------------------------------------------------------------------
