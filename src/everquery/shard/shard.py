@@ -21,38 +21,20 @@ from everquery.shard.asking import ask_kind, ask_query
 from everquery.shard.contents import Contents
 from everquery.shard.intake import Intake
 from everquery.shard.integrity import Integrity
+from everquery.shard.layout import Layout, Layouts
 from everquery.shard.one_event import POSITION, OneEvent, Told, told_in_order
 from everquery.shard.order import Found, in_order
 from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices, join_notices
+from everquery.shard.stats import stats_of
 from everquery.shard.step import Stepper
 from everquery.shard.upkeep import Upkeep
-from everquery.shard.writing import Names, figure_names, notice_schema, write_notices
+from everquery.shard.writing import Names, write_notices
 from everquery.state.accepted import Accepted, Events
 from everquery.state.dead_letters import DeadLetters
 from everquery.state.events import Arrivals
 from everquery.state.partial import Partial
 from everquery.stream import Stream
-
-
-class Layout(NamedTuple):
-    """How notices look.
-
-    Attributes
-    ----------
-    schema : Arrow schema
-    names : list of str
-        Those of its columns.
-    figures : dict from str to str
-        What the columns of kinds are called in it.
-    no_notices : Arrow table
-        An empty one.
-    """
-
-    schema: pa.Schema
-    names: list[str]
-    figures: dict[str, str]
-    no_notices: pa.Table
 
 
 class Times(NamedTuple):
@@ -122,7 +104,7 @@ class Shard:
         self.accepted: Events | None = None
         self.tells_all_ends = True  # also of queries for all keys, which other shards have too
         self._keep_accepted = keep_accepted
-        self._layouts: dict[tuple[Any, ...], Layout] = {}
+        self._layouts = Layouts(stream, self.contents.kinds, labelled=labelled)
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -357,21 +339,8 @@ class Shard:
 
     def layout(self) -> Layout:
         """Return how notices look."""
-        time_type, key_type = self.contents.admission.time_type, self.contents.keys.type
-        seen = self.contents.kinds if self.all_columns else self.queries.kinds_seen
-        known = (time_type, key_type, len(seen))  # kinds are never forgotten
-        if known not in self._layouts:  # making it takes as long as one event does
-            kinds = {name: kind for name, kind in self.contents.kinds.items() if name in seen}
-            schema = notice_schema(
-                self.stream,
-                time_type or pa.null(),
-                pa.string() if key_type in (None, pa.null()) else key_type,
-                labelled=self.labelled,
-                kinds=kinds,
-            )
-            figures = figure_names(self.stream, kinds=kinds)
-            self._layouts[known] = Layout(schema, schema.names, figures, schema.empty_table())
-        return self._layouts[known]
+        kinds = self.contents.kinds if self.all_columns else self.queries.kinds_seen
+        return self._layouts.layout(self.time_type, self.key_type, tuple(kinds))
 
     # -- what it knows ------------------------------------------------------------------------
 
@@ -433,33 +402,7 @@ class Shard:
     def stats(self) -> dict[str, Any]:
         """Return counts of queries by kind, bytes by structure, events, notices, dead letters."""
         self.queries.settle()
-        contents = self.contents
-        catalog, hygiene = contents.catalog, contents.hygiene
-        by_reason = contents.dead_letters.by_reason()
-        held = contents.admission.held
-        return {
-            "queries": {kind: catalog.count(i) for i, kind in enumerate(contents.indexes)},
-            "paused": catalog.paused,
-            "keys": len(contents.keys),
-            "bytes": {
-                **{f"{kind} index": index.nbytes() for kind, index in contents.indexes.items()},
-                "catalog": catalog.nbytes(),
-                "query ids": catalog.names.name_bytes(),
-                "keys": contents.keys.nbytes(),
-                "hygiene": hygiene.nbytes(),
-            },
-            "events": self.events,
-            "partial": self.partial.events,
-            "partial_by_column": dict(self.partial.by_column),
-            "held": 0 if held is None else len(held),
-            "ahead": len(contents.admission.guard),
-            "notices": self.notices,
-            "throttled": hygiene.throttled,
-            "undone": hygiene.undone,
-            "waiting": len(hygiene.pairs),
-            "dead_letters": sum(by_reason.values()),
-            "dead_letters_by_reason": by_reason,
-        }
+        return {**stats_of(self.contents), "events": self.events, "notices": self.notices}
 
     # -- questions ----------------------------------------------------------------------------
 
