@@ -114,7 +114,7 @@ final class EsperRival {
             send(row);
         }
         int end = work.value.length;
-        int compared = play(work.first, work.first + (end - work.first) / 3, limit / 2);
+        int compared = play(work.first, work.first + (end - work.first) / 3, limit);
         work.check(name, compared, notices.count);
         begin = System.nanoTime();
         int done = play(compared, end, limit);

@@ -158,7 +158,7 @@ final class FlinkRival {
         private void note(int events) {
             int end = work.value.length;
             if (events == Math.max(1, work.first)) {
-                deadline = System.nanoTime() + (long) (1e9 * limit / 2);
+                deadline = System.nanoTime() + (long) (1e9 * limit);
             }
             boolean late = (events & 15) == 0 && System.nanoTime() > deadline;
             if (events <= work.first) {
