@@ -85,7 +85,9 @@ class NumberedQueries:
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
             try:
-                self._register(blocks_of_queries(list(waiting.values()), self._contents.stream))
+                blocks = blocks_of_queries(list(waiting.values()), self._contents.stream)
+                with self._integrity.changing():  # they were checked when they came
+                    self._number(blocks)
             except BaseException:
                 self._waiting = {**waiting, **self._waiting}  # nothing that was taken is lost
                 raise
