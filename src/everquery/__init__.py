@@ -19,11 +19,11 @@ else:
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module 'everquery' has no attribute {name!r}")
         public = import_module("everquery.public")
-        found = vars(public) if name in public.__all__ or name == "__all__" else globals()
-        if name not in found:
+        if name in public.__all__ or name == "__all__":
+            globals()[name] = getattr(public, name)
+        elif name not in globals():
             raise AttributeError(f"module 'everquery' has no attribute {name!r}")
-        globals()[name] = found[name]
-        return found[name]
+        return globals()[name]
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *import_module("everquery.public").__all__})

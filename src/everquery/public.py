@@ -1,5 +1,8 @@
 """The public names and where they come from. `everquery` loads them when it is asked for one."""
 
+from typing import TYPE_CHECKING
+
+import everquery.registry as registries
 from everquery.engine import Engine, open_engine
 from everquery.engine.callbacks import Callback
 from everquery.engine.notice import Notice
@@ -26,9 +29,19 @@ from everquery.kinds.silence.spec import Silence
 from everquery.kinds.threshold.spec import Threshold
 from everquery.queries import Box, Interval, Query
 from everquery.queries.sql import InvalidSqlError
-from everquery.registry import Registry
 from everquery.sinks.readable import readable
 from everquery.stream import Stream
+
+if TYPE_CHECKING:
+    from everquery.registry import Registry
+else:
+
+    def __getattr__(name: str) -> object:
+        """Load the registry when it is asked for: databases take a fifth of a second."""
+        if name != "Registry":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return registries.Registry
+
 
 open = open_engine  # noqa: A001 - `eq.open(url)` reads well, and nobody imports * from here
 

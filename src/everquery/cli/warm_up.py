@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
+import numba
 import numpy as np
 import pyarrow as pa
 import typer
@@ -22,6 +29,9 @@ from everquery.sources.market import market_stream
 from everquery.stream import Stream
 
 SOME = 2  # queries of a kind that are asked and paused
+BOXES = Stream("boxes", key="key", time="time", attributes=["x", "y"], weight="weight")
+HELPER = "from everquery.cli.warm_up import help_to_compile; help_to_compile()"
+_SILENT: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
 
 
 def warm_up() -> None:
@@ -42,18 +52,36 @@ def warm_up() -> None:
 
 
 def _compile() -> None:
-    """Run tiny jobs of streams with one and several attributes, with and without key and time."""
+    """Compile most loops in two processes, each those of some kinds, and all others in this one."""
+    alone = (os.cpu_count() or 1) == 1 or bool(numba.config.DISABLE_JIT)
+    helper = None if alone else subprocess.Popen([sys.executable, "-c", HELPER], **_SILENT)
+    if helper is not None:
+        try:
+            compile_share(0, BOXES)
+        finally:
+            helper.wait()  # whatever it could not do is done below
     compile_loops(market_stream(), pa.timestamp("us"))
-    boxes = Stream("boxes", key="key", time="time", attributes=["x", "y"], weight="weight")
-    compile_loops(boxes, pa.timestamp("us"))
+    compile_loops(BOXES, pa.timestamp("us"))
     compile_loops(Stream("values", attributes=["x"]), pa.null())
     EmbeddedRun(Plan(), clock=time.perf_counter).warm_up()
-    _compile_for_many(boxes)
+    _compile_for_many(BOXES, KINDS.values())
 
 
-def _compile_for_many(stream: Stream) -> None:
+def help_to_compile() -> None:
+    """Compile what the other process does not; without times, so that it alone has alert rules."""
+    compile_share(1, replace(BOXES, time=None))
+
+
+def compile_share(which: int, stream: Stream) -> None:
+    """Compile the loops of every second kind of query, from the first or the second on."""
+    kinds = list(KINDS.values())[which::2]
+    compile_loops(stream, pa.null() if stream.time is None else pa.timestamp("us"), kinds)
+    _compile_for_many(stream, kinds)
+
+
+def _compile_for_many(stream: Stream, kinds: Iterable[Kind]) -> None:
     """Run what only more queries and events call for, such as tiles and sweeps; ask for answers."""
-    crowds = {kind.name: list(kind.crowd(stream)) for kind in KINDS.values()}
+    crowds = {kind.name: list(kind.crowd(stream)) for kind in kinds}
     with Engine(stream) as engine:
         engine.register([query for crowd in crowds.values() for query in crowd])
         for number in range(3):

@@ -17,6 +17,7 @@ from typing import Any
 
 import numba
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from everquery.core.kernel_folders import PACKAGE, VARIABLE, digest_of_sources, folders
@@ -28,6 +29,7 @@ FOLDERS = folders(_DIGEST)
 # Numba's, which are not typed: a compiled function to a tuple's bytes, and from the tuple.
 _pack: Any = dumps
 _rebuild: Any = CompileResult._rebuild
+_runtime: Any = rtsys
 
 REMEDY = (
     "let someone who may write to the installation run `everquery warm-up`,"
@@ -78,13 +80,15 @@ class KernelCache:
 
     def load_overload(self, signature: Any, target: Any) -> Any:  # noqa: ANN401 - Numba's, untyped
         """Return the compiled function for these types of arguments, or None."""
-        target.refresh()  # as Numba's own cache does, so that the context is ready
         name = self._file(signature, target.codegen())
         for folder in self._folders:
             data = folder.read(name)
             if data is not None:
                 _log("loaded from", folder.path / name)
                 TRAFFIC.used.setdefault(folder.path)
+                # All that machine code needs. Numba's own cache also loads all that Numba can
+                # compile, which takes 0.2 s; who has to compile something does that first.
+                _runtime.initialize(target)
                 return _rebuild(target, *pickle.loads(data))
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -10,8 +11,10 @@ from everquery.engine.arguments import ids_of
 from everquery.engine.query_log import QueryLog
 from everquery.engine.questions import Questions
 from everquery.engine.quotas import check_quota
-from everquery.registry import Registry
 from everquery.shard import Shard
+
+if TYPE_CHECKING:
+    from everquery.registry import Registry
 
 
 class Administration(Questions):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from everquery.errors import RegistryError, UnknownStreamError
 from everquery.queries.changes import Change, Deregister
-from everquery.registry import Registry
 from everquery.registry.definitions import stream_as_json
 from everquery.registry.digests import digest_of_stream
 from everquery.registry.strangers import strangers, without_strangers
 from everquery.state.stream_header import differences, stream_header
 from everquery.stream import Stream
+
+if TYPE_CHECKING:
+    from everquery.registry import Registry
 
 SHOWN = 3  # ids in a warning
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+import everquery.registry as registries
 from everquery.core.crew import Crew
 from everquery.engine.arguments import (
     check_label_columns,
@@ -22,12 +23,13 @@ from everquery.engine.notice import Notice, notices_of
 from everquery.engine.pushing import light_notices, read_plain
 from everquery.errors import InvalidBatchError, InvalidStreamError
 from everquery.queries.spec import Key
-from everquery.registry import Registry
-from everquery.registry.away import AwayRegistry
 from everquery.shard import Shard
 from everquery.shard.snapshots import shard_of, snapshot_of
 from everquery.state.dead_letters import Example
 from everquery.stream import Stream
+
+if TYPE_CHECKING:
+    from everquery.registry import Registry
 
 UPKEEP = 256  # single events between two looks at what there is to merge or to forget
 
@@ -92,8 +94,11 @@ class Engine(Listening):
         snapshot: bytes | None = None,
     ) -> None:
         if snapshot is not None and isinstance(stream, Stream) and isinstance(registry, str):
-            registry = cast("Registry", AwayRegistry(registry, stream, Registry))
-        opened = Registry(registry, create=create) if isinstance(registry, str) else registry
+            away = registries.AwayRegistry(registry, stream, registries.Registry)
+            registry = cast("Registry", away)
+        opened = (
+            registries.Registry(registry, create=create) if isinstance(registry, str) else registry
+        )
         if not isinstance(stream, Stream):
             if opened is None:
                 raise InvalidStreamError(

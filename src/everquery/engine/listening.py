@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from everquery.engine.callbacks import Callback, Callbacks
 from everquery.engine.notice import Notice
 from everquery.engine.registration import Registration
-from everquery.registry import Registry
 from everquery.shard import Shard
+
+if TYPE_CHECKING:
+    from everquery.registry import Registry
 
 
 class Listening(Registration):

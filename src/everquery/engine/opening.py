@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import everquery.registry as registries
 from everquery.engine.engine import Engine
 from everquery.errors import RegistryDamagedError
-from everquery.registry import Registry
-from everquery.registry.damage import Damage
 from everquery.stream import Stream
+
+if TYPE_CHECKING:
+    from everquery.registry.damage import Damage
 
 
 def unreadable_streams(url: str) -> list[Damage]:
     """Return why queries of streams can't be taken together, though every row is whole."""
+    from everquery.registry.damage import Damage  # databases only for who has one
+
     found = []
-    registry = Registry(url, create=False)
+    registry = registries.Registry(url, create=False)
     for stream in registry.streams().values():
         try:
             Engine(stream, registry=registry, lazy=True, read_only=True).close()
@@ -45,7 +51,7 @@ def open_engine(
     >>> engine.stream.name
     't'
     """
-    registry = Registry(url, create=create)
+    registry = registries.Registry(url, create=create)
     return Engine(
         stream if isinstance(stream, Stream) else registry.stream(stream),
         registry=registry,

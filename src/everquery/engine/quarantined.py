@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,10 @@ import pyarrow.compute as pc
 
 from everquery.errors import UnknownQueryError
 from everquery.queries.changes import Change, Deregister, Pause, RegisterBlocks
-from everquery.registry import Registry
 from everquery.shard import Shard
+
+if TYPE_CHECKING:
+    from everquery.registry import Registry
 
 SCHEMA = pa.schema(
     [

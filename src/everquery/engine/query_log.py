@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+import everquery.registry as registries
 from everquery.engine.composites import reach_parts
 from everquery.engine.definition import Definition
 from everquery.engine.quarantined import SCHEMA as QUARANTINED
@@ -23,12 +24,14 @@ from everquery.errors import (
     UnknownStreamError,
 )
 from everquery.queries.changes import Change, Deregister, Pause, RegisterBlocks
-from everquery.registry import Base, Entry, Registry
 from everquery.registry.outage import Outage
 from everquery.registry.presence import warn_of_no_queries
 from everquery.registry.rows import damaged
 from everquery.shard import Shard
 from everquery.stream import Stream
+
+if TYPE_CHECKING:
+    from everquery.registry import Base, Entry, Registry
 
 MOMENT = 0.1  # seconds for which single events do not look for changes of others
 
@@ -96,7 +99,7 @@ class QueryLog:
     def _take(self, entry: Entry | Base) -> None:
         """Apply a change that was read from the log, or what a compaction left of it."""
         try:
-            if isinstance(entry, Base):
+            if isinstance(entry, registries.Base):
                 rebase(self._shard, self._definition.of_base(entry.changes))
                 self.position = entry.position
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -34,8 +34,10 @@ from everquery.queries.known import known_specs
 from everquery.queries.mixed_tables import check_tables
 from everquery.queries.sql import CreateQuery, Statement, read_sql
 from everquery.queries.table import TAKEN, CheckedTable
-from everquery.registry import Registry
 from everquery.shard import Shard
+
+if TYPE_CHECKING:
+    from everquery.registry import Registry
 
 BULK = 100_000  # rows of a table after which freed memory is given back
 

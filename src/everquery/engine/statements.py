@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -25,8 +25,10 @@ from everquery.queries.sql import (
     Statement,
     print_stream,
 )
-from everquery.registry import Registry
 from everquery.stream import Stream
+
+if TYPE_CHECKING:
+    from everquery.registry import Registry
 
 
 class Runner(Protocol):

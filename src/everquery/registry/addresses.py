@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-
-from sqlalchemy.engine import URL
+from typing import TYPE_CHECKING
 
 from everquery.errors import RegistryError
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 HIDDEN = "***"
 _SECRET = re.compile("passw|pwd|secret|token", re.IGNORECASE)

@@ -6,11 +6,13 @@ import logging
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-
-from sqlalchemy.engine import URL
+from typing import TYPE_CHECKING
 
 from everquery.errors import RegistryError
 from everquery.registry.addresses import file_of, shown_url
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 log = logging.getLogger("everquery.registry")
 

@@ -6,12 +6,12 @@ here, once, it is not done by every worker at the same time, in the middle of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.kinds import KINDS
+from everquery.kinds import KINDS, Kind
 from everquery.kinds.samples import KEYS
 from everquery.queries import Query
 from everquery.queries.changes import Change, Deregister, Register, RegisterBlocks
@@ -29,14 +29,16 @@ from everquery.stream import Stream
 ROUNDS = 5
 
 
-def warm_up(stream: Stream, time_type: pa.DataType) -> None:
+def warm_up(stream: Stream, time_type: pa.DataType, kinds: Collection[Kind] | None = None) -> None:
     """Run a tiny job of a stream in this process: queries come and go, state is read back.
 
     Parameters
     ----------
     stream : Stream
     time_type : the Arrow type of its times; null without
+    kinds : of queries; all unless given
     """
+    kinds = KINDS.values() if kinds is None else kinds
     if pa.types.is_temporal(time_type):
         time_type = pa.int64()  # the loops are the same, and the samples' spans are numbers
     shards = 1 if stream.key is None else 2
@@ -45,7 +47,7 @@ def warm_up(stream: Stream, time_type: pa.DataType) -> None:
     position = 0
     for number in range(ROUNDS):
         log = []
-        for change in _changes(stream, number):
+        for change in _changes(stream, number, kinds):
             for operation, count, payload in encode_change(change, stream):
                 row = LogRow(position, 0, count, operation, payload)
                 log.append(row.sealed(stream.name))
@@ -64,12 +66,13 @@ def _run(job: Job, store: list[MemoryStore], log: list[LogRow], events: pa.Table
         run_batch(job, shard, Input(changes, blobs), state)
 
 
-def _changes(stream: Stream, number: int) -> Iterator[Change]:
+def _changes(stream: Stream, number: int, kinds: Collection[Kind]) -> Iterator[Change]:
     """Yield changes of all sorts; the first queries come as columns."""
-    queries = tuple(_queries(stream, number))
+    queries = tuple(_queries(stream, number, kinds))
     if number:
         yield Register(queries)
-        yield Deregister(pa.array([query.id for query in _queries(stream, number - 1)][::2]))
+        before = _queries(stream, number - 1, kinds)
+        yield Deregister(pa.array([query.id for query in before][::2]))
         return
     shard = Shard(stream)
     shard.apply(Register(queries))
@@ -77,8 +80,8 @@ def _changes(stream: Stream, number: int) -> Iterator[Change]:
     yield RegisterBlocks(tuple(block.in_order() for block, _ in shard.queries.blocks()))
 
 
-def _queries(stream: Stream, number: int) -> Iterator[Query]:
-    for kind in KINDS.values():
+def _queries(stream: Stream, number: int, kinds: Collection[Kind]) -> Iterator[Query]:
+    for kind in kinds:
         yield from kind.sample(stream, number)
 
 
