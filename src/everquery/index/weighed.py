@@ -31,23 +31,19 @@ class Lefts(NamedTuple):
     total : int64, a row
         Where it starts, and with `repeats` starts again.
     repeats : uint8, a row
-    added_up : uint8, a lane
-        0 while weight has been added up that the lane's rows have not been told of.
     """
 
     left: Int64s
     total: Int64s
     repeats: Bytes
-    added_up: Bytes
 
     @classmethod
-    def none(cls, rows: int, lanes: int) -> Lefts:
+    def none(cls, rows: int) -> Lefts:
         """Return rows that can't fire."""
         return cls(
             np.full(rows, NEVER, np.int64),
             np.full(rows, ENDLESS),
             np.zeros(rows, np.uint8),
-            np.ones(lanes, np.uint8),
         )
 
 

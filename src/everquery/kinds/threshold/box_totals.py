@@ -159,7 +159,7 @@ class BoxTotals:
             rows=rows,
             lane_key=lane_key,
             row_start=np.append(lane_first, n).astype(np.int64),
-            lefts=Lefts.none(n, lane_key.size),
+            lefts=Lefts.none(n),
             stabbed=BoxSegment.build(replace(rows, slot=np.arange(n, dtype=np.int32))),
             edges=Edges.of(rows) if swept else None,
             candidates=float(share.sum()) / lane_key.size,
@@ -271,7 +271,7 @@ class BoxTotals:
     def add_up(self) -> None:
         """Nothing is put off here."""
 
-    def expect(self, lowest: Int64s) -> None:
+    def expect(self) -> None:
         """Nothing is put off here."""
 
     def explain(self, row: int) -> Explained:
@@ -291,6 +291,10 @@ class BoxTotals:
         return Explained(
             path, self.rows.shape.attributes, share, share * narrow, lane, len(self.rows)
         )
+
+    def renumbered(self, slots: Int32s) -> BoxTotals:
+        """Return the same with other slots, given by the present ones."""
+        return replace(self, rows=self.rows.renumbered(slots))
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

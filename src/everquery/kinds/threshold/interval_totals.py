@@ -1,309 +1,186 @@
 """Weight seen by intervals of one attribute, a batch at a time: the kind `threshold` on one axis.
 
-The paper (range-thresholding) counts element by element. With a batch in hand the weights are
-added up by the ranks of the intervals' ends, and what every interval gained is the difference of
-two prefix sums, however many events there were. Most batches need not even that: a lane keeps how
-much weight it can take before any of its intervals could fire, and only adds up until then.
+The paper (range-thresholding) counts element by element, in a tree for every row. With a batch in
+hand the weights are added to running sums by the ranks of the intervals' ends (`running_sums`), and
+what an interval has seen is the difference of two of them, however many events there were. Which
+rows need to be asked is known from a tree over rows with similar intervals (`slack_tree`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s, total_bytes
-from everquery.core.jit import kernel
+from everquery.core.jit import kernel, part
 from everquery.index.cei import bucket_of, fill_buckets, plan_grid, rank_ends, rank_in_bucket
-from everquery.index.flags import LIVE, LIVE_MASK, Flags
+from everquery.index.flags import Flags
 from everquery.index.kind import Explained
 from everquery.index.rows import Rows
 from everquery.index.weighed import (
-    ENDLESS,
     FIRE_WORDS,
-    NEVER,
+    HEAVIEST,
     SMALL_LANE,
     Fires,
     Lefts,
     WeighedEvents,
     note_fire,
-    saturated,
 )
-from everquery.kinds.threshold.first_passage import first_reaching, passages, weight_until
+from everquery.kinds.threshold.first_passage import passages
+from everquery.kinds.threshold.interval_fires import pass_rows, scan_fires
+from everquery.kinds.threshold.running_sums import PASS_RANKS, RunningSums, add_many, add_one
+from everquery.kinds.threshold.slack_tree import (
+    FAN,
+    MOST_LEVELS,
+    SlackTrees,
+    Watched,
+    bound_nodes,
+    catch_up,
+    could_fire,
+    expect_all,
+    look_for_due,
+    slack_of,
+)
 
-EVENT_NS, ROW_NS = 50.0, 8.0
-FEW_EVENTS = 8  # of a lane in a batch, up to which its rows are walked through for them
+EVENT_NS, NODE_NS, ROW_NS = 200.0, 200.0, 8.0
 SCANNED = 1 << 16  # events looked at to find when rows fire, before a search structure pays
+CARRIED = HEAVIEST >> 1  # weight that sums may hold before they begin anew, so that none wraps
 
 
-@kernel
+@part
 def rank_of_lane(
     values: Floats, begin: int, end: int, lane: int,
-    grid: tuple[Int64s, Floats, Floats, Int32s], bounds: Floats, ranks: Int64s,
+    grid: tuple[Int64s, Floats, Floats, Int32s], bounds: Floats, first: int, ranks: Int64s,
 ) -> None:  # fmt: skip
-    """Write the rank of each event's value among the lane's ends; one less than all if below."""
+    """Write the rank of each event's value among the lane's ends; -1 if it is below all."""
     grid_start, grid_low, grid_scale, bucket_rank = grid
     base = grid_start[lane]
     buckets = grid_start[lane + 1] - base - 1
     for i in range(begin, end):
         bucket = base + bucket_of(values[i], grid_low[lane], grid_scale[lane], buckets)
-        ranks[i] = rank_in_bucket(values[i], bounds, bucket_rank[bucket], bucket_rank[bucket + 1])
+        low, high = bucket_rank[bucket], bucket_rank[bucket + 1]
+        ranks[i] = rank_in_bucket(values[i], bounds, low, high) - first
 
 
-@kernel
-def add_up(counts: Int64s, begin: int, end: int, prefix: Int64s) -> None:
-    """Write the prefix sums of a lane's counts, and clear them."""
-    total = 0
-    prefix[0] = 0
-    for rank in range(begin, end):
-        total += counts[rank]
-        counts[rank] = 0
-        prefix[rank - begin + 1] = total
-
-
-@kernel
-def walk_events(
-    row: int, begin: int, end: int, rest: int, ranks: Int64s, weight: Int64s,
-    intervals: tuple[Int32s, Int32s], lefts: Lefts, out: Int64s, n: int,
-) -> tuple[Int64s, int]:  # fmt: skip
-    """Take a row that lacks `rest` through events in order; write where it fires.
-
-    Sets what it lacks afterwards. Returns `out` or a larger copy, and how many fires it holds.
-    """
-    first, last = intervals[0][row], intervals[1][row]
-    for i in range(begin, end):
-        if first <= ranks[i] < last:
-            rest -= weight[i]
-            if rest <= 0:
-                seen = saturated(lefts.total[row], rest)
-                out = note_fire(i, row, seen, out, n)
-                n += 1
-                if not lefts.repeats[row]:
-                    lefts.left[row] = NEVER
-                    return out, n
-                rest = lefts.total[row]
-    lefts.left[row] = rest
-    return out, n
-
-
-@kernel
-def walk_lane(
-    rows: tuple[int, int], begin: int, end: int, ranks: Int64s, weight: Int64s,
-    intervals: tuple[Int32s, Int32s], slot: Int32s, flags: Flags, lefts: Lefts, out: Int64s, n: int,
-) -> tuple[Int64s, int, int]:  # fmt: skip
-    """Take a lane's rows, all added up, through a few events; also return the least they lack."""
-    lowest = ENDLESS
-    for row in range(rows[0], rows[1]):
-        rest = lefts.left[row]
-        if rest == NEVER:
-            continue
-        for i in range(begin, end):
-            inside = intervals[0][row] <= ranks[i] < intervals[1][row]
-            rest -= weight[i] if inside else 0
-        if rest > 0:
-            lefts.left[row] = rest
-        elif flags[slot[row]] & LIVE_MASK != LIVE:
-            lefts.left[row] = NEVER
+@part
+def lane_of(key: int, lane_key: Int32s, lane: int) -> int:
+    """Return the first lane from `lane` on whose key is not below a key; O(log of the distance)."""
+    step = 1
+    high = lane
+    while high < lane_key.size and lane_key[high] < key:
+        lane = high + 1
+        high += step
+        step *= 2
+    high = min(high, lane_key.size)
+    while lane < high:
+        middle = (lane + high) >> 1
+        if lane_key[middle] < key:
+            lane = middle + 1
         else:
-            out, n = walk_events(
-                row, begin, end, lefts.left[row], ranks, weight, intervals, lefts, out, n
-            )
-        if lefts.left[row] != NEVER:
-            lowest = min(lowest, lefts.left[row])
-    return out, n, lowest
-
-
-@kernel
-def tell_lane(
-    rows: tuple[int, int], base: int, prefix: Int64s, intervals: tuple[Int32s, Int32s],
-    slot: Int32s, flags: Flags, lefts: Lefts, candidates: Int64s,
-) -> tuple[int, int]:  # fmt: skip
-    """Tell a lane's rows what they gained; list those that fire, as they were before.
-
-    Returns how many fire, and the least that another one lacks.
-    """
-    lowest = ENDLESS
-    found = 0
-    for row in range(rows[0], rows[1]):
-        rest = lefts.left[row]
-        if rest == NEVER:
-            continue
-        rest -= prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
-        if rest > 0:
-            lefts.left[row] = rest
-            lowest = min(lowest, rest)
-        elif flags[slot[row]] & LIVE_MASK != LIVE:
-            lefts.left[row] = NEVER
-        else:
-            candidates[found] = row
-            found += 1
-    return found, lowest
-
-
-@kernel
-def scan_fires(
-    candidates: Int64s, found: int, base: int, begin: int, end: int, prefix: Int64s, ranks: Int64s,
-    weight: Int64s, intervals: tuple[Int32s, Int32s], lefts: Lefts, out: Int64s, n: int,
-) -> tuple[Int64s, int, int]:  # fmt: skip
-    """Find when rows fire by scanning the events; also return the least that one lacks then.
-
-    A row's gain may be of earlier batches in part: what it lacked in front of this one is less.
-    """
-    lowest = ENDLESS
-    for k in range(found):
-        row = candidates[k]
-        gain = prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
-        here = 0
-        for i in range(begin, end):
-            inside = intervals[0][row] <= ranks[i] < intervals[1][row]
-            here += weight[i] if inside else 0
-        rest = lefts.left[row] - (gain - here)
-        out, n = walk_events(row, begin, end, rest, ranks, weight, intervals, lefts, out, n)
-        if lefts.left[row] != NEVER:
-            lowest = min(lowest, lefts.left[row])
-    return out, n, lowest
+            high = middle
+    return lane
 
 
 @kernel
 def count_intervals(
     events: tuple[Int32s, Int64s, Floats, Int64s],
-    lanes: tuple[Int32s, Int64s, Int64s],
+    lane_key: Int32s,
     grid: tuple[Int64s, Floats, Floats, Int32s],
     bounds: Floats,
-    intervals: tuple[Int32s, Int32s],
-    slot: Int32s,
+    rows: Watched,
     flags: Flags,
-    lefts: Lefts,
-    counts: Int64s,
-    slack: Int64s,
-    scratch: tuple[Int64s, Int64s, Int64s],
+    ranks: Int64s,
+    scratch: tuple[Int64s, Int64s, Int64s, Int64s],
     out: Int64s,
     hard: Int64s,
-) -> tuple[Int64s, int, Int64s, int, int]:
+) -> tuple[Int64s, int, Int64s, int, int, int]:
     """Count a batch's weight; write which rows fire at which events.
 
-    Cost: a rank an event; for lanes where a row could fire, a few nanoseconds a row and end.
+    Cost: a rank and about 200 additions an event; some 100 ns a node of a tree in which a row could
+    fire, of which there are a few for each row that does.
 
     Parameters
     ----------
-    events : group keys, group starts, values, weights; no sum of a group passes `HEAVIEST`
-    lanes : keys (one of -1 without), first row and first rank of each lane
-    intervals : first and last rank of each row, as `rank_ends` gives them
-    counts : weight by rank that rows have not been told of
-    slack : weight that each lane can take before any row could fire
-    scratch : ranks of events, prefix sums, candidates
+    events : group keys, group starts, values, weights; no sum of them passes `HEAVIEST`
+    lane_key : keys of the lanes, ascending; one of -1 without
+    ranks : written, the rank of each event
+    scratch : levels, nodes, rows that are due, weights by rank (all 0)
     out : fires, as `FIRE_WORDS` numbers each: event, row, weight seen
-    hard : group, row and gain of rows that fire in lanes where a search structure pays
+    hard : group, lane and row of rows that fire in lanes where a search structure pays
 
     Returns
     -------
-    out and hard or larger copies, and how many each holds; how many rows were looked at
+    out and hard or larger copies, and how many each holds; how many nodes were looked at; the
+    weight of all events
     """
     group_key, group_start, values, weight = events
-    lane_key, row_start, rank_start = lanes
-    ranks, prefix, candidates = scratch
+    levels, nodes, due, counts = scratch
     keyed = lane_key[0] >= 0
-    fires = 0
-    left_over = 0
-    looked = 0
+    fires, left_over, looked, carried = 0, 0, 0, 0
     lane = 0
     for group in range(group_key.size):
         if keyed:
-            while lane < lane_key.size and lane_key[lane] < group_key[group]:
-                lane += 1
+            lane = lane_of(group_key[group], lane_key, lane)
             if lane == lane_key.size:
                 break
             if lane_key[lane] != group_key[group]:
                 continue
         begin, end = group_start[group], group_start[group + 1]
-        weighs = 0
+        first = rows.sums.start[lane, 0]
+        rank_of_lane(values, begin, end, lane, grid, bounds, first, ranks)
         for i in range(begin, end):
-            weighs += weight[i]
-        base = rank_start[lane]
-        rank_of_lane(values, begin, end, lane, grid, bounds, ranks)
-        rows = row_start[lane], row_start[lane + 1]
-        looks = weighs >= slack[lane]
-        if looks:
-            looked += rows[1] - rows[0]
-        if looks and end - begin <= FEW_EVENTS and lefts.added_up[lane]:
-            out, fires, slack[lane] = walk_lane(
-                rows, begin, end, ranks, weight, intervals, slot, flags, lefts, out, fires
-            )
+            carried += weight[i]
+        if (end - begin) * PASS_RANKS > rows.sums.start[lane + 1, 0] - first and end - begin > 1:
+            add_many(ranks, weight, begin, end, lane, rows.sums, counts)
+        else:
+            for i in range(begin, end):
+                if ranks[i] >= 0:
+                    add_one(ranks[i], weight[i], lane, rows.sums)
+        if not could_fire(lane, rows):
             continue
-        for i in range(begin, end):
-            if ranks[i] >= base:
-                counts[ranks[i]] += weight[i]
-        lefts.added_up[lane] = looks
-        if not looks:
-            slack[lane] -= weighs
-            continue
-        add_up(counts, base, rank_start[lane + 1], prefix)
-        found, lowest = tell_lane(rows, base, prefix, intervals, slot, flags, lefts, candidates)
+        found, seen = look_for_due(lane, rows, flags, (levels, nodes), due)
+        looked += seen
         if (end - begin) * found > SCANNED and end - begin > SMALL_LANE:
             for k in range(found):
-                row = candidates[k]
-                gain = prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
-                hard = note_fire(group, row, gain, hard, left_over)
+                hard = note_fire(group, lane, due[k], hard, left_over)
                 left_over += 1
         else:
-            out, fires, least = scan_fires(
-                candidates, found, base, begin, end, prefix, ranks, weight, intervals, lefts, out,
-                fires,
-            )  # fmt: skip
-            lowest = min(lowest, least)
-        slack[lane] = lowest
-    return out, fires, hard, left_over, looked
+            out, fires = scan_fires(
+                lane, due, found, begin, end, ranks, weight, rows, levels, out, fires
+            )
+    return out, fires, hard, left_over, looked, carried
 
 
-@kernel
-def pass_rows(
-    rows: Int64s, gain: Int64s, first_event: int, runs: tuple[Int64s, Int64s], zeros: Int32s,
-    sums: Int64s, lefts: Lefts, out: Int64s, n: int,
-) -> tuple[Int64s, int, int]:  # fmt: skip
-    """Do what `walk_events` does, by `first_passage`; also return the least that a row lacks."""
-    lowest = ENDLESS
-    for k in range(rows.size):
-        row = rows[k]
-        begin, end = runs[0][k], runs[1][k]
-        here = sums[0, end] - sums[0, begin]
-        rest = lefts.left[row] - (gain[k] - here)
-        spent = 0
-        while here - spent >= rest:
-            event = first_reaching(begin, end, spent + rest, zeros, sums)
-            until = weight_until(begin, end, event, zeros, sums)
-            rest -= until - spent
-            seen = saturated(lefts.total[row], rest)
-            out = note_fire(first_event + event, row, seen, out, n)
-            n += 1
-            spent = until
-            if not lefts.repeats[row]:
-                break
-            rest = lefts.total[row]
-        if here - spent < rest and (lefts.repeats[row] or spent == 0):
-            lefts.left[row] = rest - (here - spent)
-            lowest = min(lowest, lefts.left[row])
-        else:
-            lefts.left[row] = NEVER
-    return out, n, lowest
+def neighbours_first(lane: Int64s, first: Int64s, last: Int64s) -> Int64s:
+    """Return an order of rows by lane in which those with similar intervals stand together.
+
+    The bits of both ends take turns (a Z-order). Intervals of one length are in order of their ends.
+
+    Parameters
+    ----------
+    lane, first, last : int64, a row
+        Its lane's number, and its ends as ranks of the lane.
+    """
+    bits = int(last.max(initial=1)).bit_length()
+    spare = 63 - int(lane.max(initial=0)).bit_length()
+    lost = max(0, bits - spare // 2)  # of each end; what is lost makes groups wider, and no more
+    place = _spread(first >> lost) << 1 | _spread(last >> lost)
+    order: Int64s = np.argsort(lane << 2 * (bits - lost) | place, kind="stable")
+    return order
 
 
-@kernel
-def add_up_lanes(
-    lanes: tuple[Int64s, Int64s], intervals: tuple[Int32s, Int32s], lefts: Lefts, counts: Int64s,
-    prefix: Int64s,
-) -> None:  # fmt: skip
-    """Tell rows of the weight that lanes have added up; none of them can fire by it."""
-    row_start, rank_start = lanes
-    for lane in range(row_start.size - 1):
-        if lefts.added_up[lane]:
-            continue
-        base = rank_start[lane]
-        add_up(counts, base, rank_start[lane + 1], prefix)
-        for row in range(row_start[lane], row_start[lane + 1]):
-            if lefts.left[row] != NEVER:
-                gain = prefix[intervals[1][row] - base] - prefix[intervals[0][row] - base]
-                lefts.left[row] -= gain
-        lefts.added_up[lane] = 1
+def _spread(bits: Int64s) -> Int64s:
+    """Return numbers of up to 31 bits with a 0 in front of each bit."""
+    for shift, mask in (
+        (16, 0x0000_FFFF_0000_FFFF),
+        (8, 0x00FF_00FF_00FF_00FF),
+        (4, 0x0F0F_0F0F_0F0F_0F0F),
+        (2, 0x3333_3333_3333_3333),
+        (1, 0x5555_5555_5555_5555),
+    ):
+        bits = (bits | bits << shift) & mask
+    return bits
 
 
 @dataclass(slots=True)
@@ -313,83 +190,112 @@ class IntervalTotals:
     Attributes
     ----------
     rows : Rows
-        In order of lane and lower end.
-    lefts : Lefts
-    slack : int64, a lane
+        In order of lane, those with similar intervals together.
+    lane_key : int32, a lane
+    bounds : float64
+        The ends of each lane's intervals, ascending.
+    grid : see `everquery.index.cei`
+    watched : Watched
     share : float
         The part of its lane's ends that an interval spans, on average.
     spent_ns : float
-        What the last batch took, by the events and rows that were looked at.
+        What the last batch took, by the events and nodes that were looked at.
     """
 
     rows: Rows
     lane_key: Int32s
-    row_start: Int64s
-    rank_start: Int64s
     bounds: Floats
     grid: tuple[Int64s, Floats, Floats, Int32s]
-    intervals: tuple[Int32s, Int32s]
-    lefts: Lefts
-    slack: Int64s
-    counts: Int64s
+    watched: Watched
     share: float
     spent_ns: float
-    _scratch: tuple[Int64s, Int64s] = field(repr=False)
+    _scratch: tuple[Int64s, Int64s, Int64s, Int64s] = field(repr=False)
+    _carried: int = 0  # weight that the sums hold
+    _behind: bool = False  # whether rows have not been told of it
 
     @classmethod
     def build(cls, rows: Rows) -> IntervalTotals:
         """Rank the ends of all rows; they lack nothing yet, see `Lefts`."""
-        rows = rows.take(np.lexsort((rows.low[0], rows.key)))
+        if rows.shape.keyed:
+            rows = rows.take(np.argsort(rows.key, kind="stable"))
         lane_key, lane_first = np.unique(rows.key, return_index=True)
         row_start = np.append(lane_first, len(rows)).astype(np.int64)
-        bounds, rank_start, first, last = rank_ends(rows.low[0], rows.high[0], np.diff(row_start))
+        lane_size = np.diff(row_start)
+        bounds, rank_start, first, last = rank_ends(rows.low[0], rows.high[0], lane_size)
+        lane = np.repeat(np.arange(lane_key.size), lane_size)
+        base = rank_start[lane]
+        first, last = first - base, last - base
+        order = neighbours_first(lane, first, last)
+        rows = rows.take(order)
         grid_start, grid_low, grid_scale = plan_grid(bounds, rank_start)
         bucket_rank = np.empty(grid_start[-1], np.int32)
         fill_buckets(bounds, rank_start, grid_start, grid_low, grid_scale, bucket_rank)
-        widest = int(np.diff(rank_start).max(initial=0)) + 1
-        most = int(np.diff(row_start).max(initial=0))
+        watched = Watched(
+            row_start,
+            first[order].astype(np.int32),
+            last[order].astype(np.int32),
+            rows.slot,
+            Lefts.none(len(rows)),
+            np.zeros(len(rows), np.int64),
+            SlackTrees.of(row_start),
+            RunningSums.of(rank_start),
+        )
+        bound_nodes(watched)
+        nodes, most = np.diff(watched.trees.start).max(), lane_size.max()
+        widest = np.diff(rank_start).max()
         return cls(
             rows=rows,
             lane_key=lane_key,
-            row_start=row_start,
-            rank_start=rank_start,
             bounds=bounds,
             grid=(grid_start, grid_low, grid_scale, bucket_rank),
-            intervals=(first.astype(np.int32), last.astype(np.int32)),
-            lefts=Lefts.none(len(rows), lane_key.size),
-            slack=np.zeros(lane_key.size, np.int64),
-            counts=np.zeros(bounds.size, np.int64),
+            watched=watched,
             share=float((last - first).sum()) / (len(rows) * bounds.size / lane_key.size),
             spent_ns=0.0,
-            _scratch=(np.empty(widest, np.int64), np.empty(most, np.int64)),
+            _scratch=(
+                np.empty(2 * MOST_LEVELS, np.int64),
+                np.empty(nodes, np.int64),
+                np.empty(most, np.int64),
+                np.zeros(widest, np.int64),
+            ),
         )
+
+    @property
+    def lefts(self) -> Lefts:
+        """What each row lacks, when it was last added up."""
+        return self.watched.lefts
+
+    @property
+    def row_start(self) -> Int64s:
+        """Where each lane's rows begin."""
+        return self.watched.row_start
 
     def count(self, events: WeighedEvents, flags: Flags) -> Fires:
         """Count events; return which rows fire at which of them, in no order."""
-        attribute = self.rows.shape.attributes[0]
-        values = np.ascontiguousarray(events.values[attribute])
+        values = np.ascontiguousarray(events.values[self.rows.shape.attributes[0]])
         ranks = np.empty(values.size, np.int64)
-        out, n, hard, left_over, looked = count_intervals(
+        out, n, hard, left_over, looked, weight = count_intervals(
             (events.key, events.start, values, events.weight),
-            (self.lane_key, self.row_start, self.rank_start),
+            self.lane_key,
             self.grid,
             self.bounds,
-            self.intervals,
-            self.rows.slot,
+            self.watched,
             flags,
-            self.lefts,
-            self.counts,
-            self.slack,
-            (ranks, *self._scratch),
+            ranks,
+            self._scratch,
             np.empty(FIRE_WORDS * 64, np.int64),
-            np.empty(3 * 64, np.int64),
+            np.empty(FIRE_WORDS * 64, np.int64),
         )
-        self.spent_ns = values.size * EVENT_NS + looked * ROW_NS
+        self._behind = True
+        self.spent_ns = values.size * EVENT_NS + looked * (NODE_NS + FAN * ROW_NS)
         if left_over:
-            groups, rows, gains = hard[: 3 * left_over].reshape(-1, 3).T
+            groups, lanes, rows = hard[: FIRE_WORDS * left_over].reshape(-1, FIRE_WORDS).T
             for group in np.unique(groups):
                 picked = np.flatnonzero(groups == group)
-                out, n = self._pass(events, ranks, int(group), rows[picked], gains[picked], out, n)
+                lane = int(lanes[picked[0]])
+                out, n = self._pass(events, ranks, int(group), lane, rows[picked], out, n)
+        self._carried += weight
+        if self._carried > CARRIED:
+            self._begin_anew()
         return Fires.of_words(out, n)
 
     def _pass(
@@ -397,52 +303,61 @@ class IntervalTotals:
         events: WeighedEvents,
         ranks: Int64s,
         group: int,
+        lane: int,
         rows: Int64s,
-        gains: Int64s,
         out: Int64s,
         n: int,
     ) -> tuple[Int64s, int]:
         """Find when rows of one lane fire, by a search structure over its events."""
         begin, end = int(events.start[group]), int(events.start[group + 1])
         found = passages(ranks[begin:end], events.weight[begin:end])
-        runs = tuple(np.searchsorted(found.rank, side[rows]) for side in self.intervals)
-        out, n, lowest = pass_rows(
-            rows.copy(), gains.copy(), begin, (runs[0], runs[1]), found.zeros, found.weight,
-            self.lefts, out, n,
-        )  # fmt: skip
-        keyed = self.rows.shape.keyed
-        lane = np.searchsorted(self.lane_key, events.key[group]) if keyed else 0
-        self.slack[lane] = min(self.slack[lane], lowest)
-        return out, n
+        ends = self.watched.first[rows], self.watched.last[rows]
+        runs = np.searchsorted(found.rank, ends[0]), np.searchsorted(found.rank, ends[1])
+        return pass_rows(lane, rows, begin, runs, found.zeros, found.weight, self.watched, out, n)
+
+    def _begin_anew(self) -> None:
+        """Let the sums begin at 0 again."""
+        self.add_up()
+        self.watched.sums.clear()
+        self.watched.since[:] = 0
+        self._carried = 0
+        self.expect()
 
     def expected_ns(self, events: int) -> float:
         """Return what a batch may take at most."""
-        return events * EVENT_NS + len(self.rows) * ROW_NS
+        return events * EVENT_NS + len(self.rows) * (ROW_NS + NODE_NS / FAN)
 
     def add_up(self) -> None:
         """Bring what every row lacks up to date."""
-        if not self.lefts.added_up.all():
-            add_up_lanes(
-                (self.row_start, self.rank_start), self.intervals, self.lefts, self.counts,
-                self._scratch[0],
-            )  # fmt: skip
+        if self._behind:
+            catch_up(self.watched)
+            self._behind = False
 
-    def expect(self, lowest: Int64s) -> None:
-        """Note the least that a row of each lane lacks now; all lanes are added up."""
-        self.slack[:] = lowest
+    def expect(self) -> None:
+        """Take note of what every row lacks, after it was set; all had been added up before."""
+        expect_all(self.watched)
 
     def explain(self, row: int) -> Explained:
         """Return how a row is told of weight, and what it costs."""
-        lane = int(np.searchsorted(self.row_start, row, "right")) - 1
-        size = int(self.row_start[lane + 1] - self.row_start[lane])
-        ranks = int(self.rank_start[lane + 1] - self.rank_start[lane])
-        share = float(self.intervals[1][row] - self.intervals[0][row]) / ranks
-        path = f"prefix sums over {ranks:,} ends, once {self.slack[lane]:,} more has come"
+        watched = self.watched
+        lane = int(np.searchsorted(watched.row_start, row, "right")) - 1
+        size = int(watched.row_start[lane + 1] - watched.row_start[lane])
+        ranks = int(watched.sums.start[lane + 1, 0] - watched.sums.start[lane, 0])
+        share = float(watched.last[row] - watched.first[row]) / ranks
+        slack = slack_of(lane, watched)
+        path = f"prefix sums over {ranks:,} ends, once {slack:,} more has come"
         return Explained(path, self.rows.shape.attributes, share, 0.0, size, len(self.rows))
+
+    def renumbered(self, slots: Int32s) -> IntervalTotals:
+        """Return the same with other slots, given by the present ones."""
+        rows = self.rows.renumbered(slots)
+        return replace(self, rows=rows, watched=self.watched._replace(slot=rows.slot))
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
+        watched = self.watched
         return total_bytes(
-            *self.rows.arrays(), self.lane_key, self.row_start, self.rank_start, self.bounds,
-            *self.grid, *self.intervals, *self.lefts, self.slack, self.counts, *self._scratch,
+            *self.rows.arrays(), self.lane_key, self.bounds, *self.grid, watched.row_start,
+            watched.first, watched.last, *watched.lefts, watched.since, *watched.trees,
+            *watched.sums, *self._scratch,
         )  # fmt: skip

@@ -18,7 +18,7 @@ from everquery.core.arrays import Int32s, Int64s
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.index.kind import Explained
 from everquery.index.rows import Rows
-from everquery.index.weighed import ENDLESS, HEAVIEST, NEVER, Fires, Lefts, WeighedEvents
+from everquery.index.weighed import HEAVIEST, NEVER, Fires, Lefts, WeighedEvents
 from everquery.kinds.threshold.box_totals import BoxTotals
 from everquery.kinds.threshold.distributed_tracking import Tracking
 from everquery.kinds.threshold.interval_totals import IntervalTotals
@@ -161,8 +161,7 @@ class ThresholdSegment:
 
     def expect(self) -> None:
         """Take note of what every row lacks, after it was set from outside."""
-        left = np.where(self.lefts.left == NEVER, ENDLESS, self.lefts.left)
-        self.totals.expect(np.minimum.reduceat(left, self.totals.row_start[:-1]))
+        self.totals.expect()
 
     def explain(self, row: int) -> Explained:
         """Return how a row's total is found, and what that costs."""
@@ -182,7 +181,7 @@ class ThresholdSegment:
 
     def renumbered(self, slots: Int32s) -> ThresholdSegment:
         """Return the same with other slots, given by the present ones."""
-        return replace(self, totals=replace(self.totals, rows=self.rows.renumbered(slots)))
+        return replace(self, totals=self.totals.renumbered(slots))
 
     def __len__(self) -> int:
         return len(self.rows)
