@@ -9,6 +9,7 @@ rows need to be asked is known from a tree over rows with similar intervals (`sl
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from everquery.index.flags import Flags
 from everquery.index.kind import Explained
 from everquery.index.rows import Rows
 from everquery.index.weighed import (
+    ENDLESS,
     FIRE_WORDS,
     HEAVIEST,
     SMALL_LANE,
@@ -29,17 +31,35 @@ from everquery.index.weighed import (
 )
 from everquery.kinds.threshold.first_passage import passages
 from everquery.kinds.threshold.interval_fires import pass_rows, scan_fires
-from everquery.kinds.threshold.running_sums import PASS_RANKS, RunningSums, add_many, add_one
+from everquery.kinds.threshold.running_sums import (
+    BUCKET,
+    ENDS_MASK,
+    ENDS_SHIFT,
+    KEY,
+    LANE_WORDS,
+    PASS_RANKS,
+    RANK,
+    ROW,
+    add_few,
+    add_many,
+    place_sums,
+)
 from everquery.kinds.threshold.slack_tree import (
+    ENDS,
     FAN,
+    LEFT,
     MOST_LEVELS,
-    SlackTrees,
+    NODE,
+    ROW_WORDS,
+    SINCE,
+    TOTAL,
     Watched,
     bound_nodes,
     catch_up,
     could_fire,
     expect_all,
     look_for_due,
+    place_nodes,
     slack_of,
 )
 
@@ -48,34 +68,48 @@ SCANNED = 1 << 16  # events looked at to find when rows fire, before a search st
 CARRIED = HEAVIEST >> 1  # weight that sums may hold before they begin anew, so that none wraps
 
 
-@part
-def rank_of_lane(
-    values: Floats, begin: int, end: int, lane: int,
-    grid: tuple[Int64s, Floats, Floats, Int32s], bounds: Floats, first: int, ranks: Int64s,
-) -> None:  # fmt: skip
-    """Write the rank of each event's value among the lane's ends; -1 if it is below all."""
-    grid_start, grid_low, grid_scale, bucket_rank = grid
-    base = grid_start[lane]
-    buckets = grid_start[lane + 1] - base - 1
-    for i in range(begin, end):
-        bucket = base + bucket_of(values[i], grid_low[lane], grid_scale[lane], buckets)
-        low, high = bucket_rank[bucket], bucket_rank[bucket + 1]
-        ranks[i] = rank_in_bucket(values[i], bounds, low, high) - first
+class Grid(NamedTuple):
+    """Where values are among the ends of a lane: a linear grid over these; see `index.cei`.
+
+    Attributes
+    ----------
+    scale : float64, shape (lanes, 2)
+        The lowest value of each lane, and how many buckets a unit has.
+    bucket_rank : int32, a bucket
+        The first rank in it or behind it; the table of lanes says where each lane's begin.
+    bounds : float64, a rank
+    """
+
+    scale: Floats
+    bucket_rank: Int32s
+    bounds: Floats
 
 
 @part
-def lane_of(key: int, lane_key: Int32s, lane: int) -> int:
+def rank_of(value: float, lane: int, lanes: Int64s, grid: Grid) -> int:
+    """Return the rank of a value among a lane's ends; -1 if it is below all."""
+    scale, bucket_rank, bounds = grid
+    base = lanes[lane, BUCKET]
+    buckets = lanes[lane + 1, BUCKET] - base - 1
+    bucket = base + bucket_of(value, scale[lane, 0], scale[lane, 1], buckets)
+    low, high = bucket_rank[bucket], bucket_rank[bucket + 1]
+    return rank_in_bucket(value, bounds, low, high) - lanes[lane, RANK]
+
+
+@part
+def lane_of(key: int, lanes: Int64s, lane: int) -> int:
     """Return the first lane from `lane` on whose key is not below a key; O(log of the distance)."""
+    most = len(lanes) - 1
     step = 1
     high = lane
-    while high < lane_key.size and lane_key[high] < key:
+    while high < most and lanes[high, KEY] < key:
         lane = high + 1
         high += step
         step *= 2
-    high = min(high, lane_key.size)
+    high = min(high, most)
     while lane < high:
         middle = (lane + high) >> 1
-        if lane_key[middle] < key:
+        if lanes[middle, KEY] < key:
             lane = middle + 1
         else:
             high = middle
@@ -84,17 +118,9 @@ def lane_of(key: int, lane_key: Int32s, lane: int) -> int:
 
 @kernel
 def count_intervals(
-    events: tuple[Int32s, Int64s, Floats, Int64s],
-    lane_key: Int32s,
-    grid: tuple[Int64s, Floats, Floats, Int32s],
-    bounds: Floats,
-    rows: Watched,
-    flags: Flags,
-    ranks: Int64s,
-    scratch: tuple[Int64s, Int64s, Int64s, Int64s],
-    out: Int64s,
-    hard: Int64s,
-) -> tuple[Int64s, int, Int64s, int, int, int]:
+    events: tuple[Int32s, Int64s, Floats, Int64s], watched: Watched, grid: Grid, flags: Flags,
+    ranks: Int64s, scratch: Int64s, sizes: tuple[int, int], out: Int64s, hard: Int64s,
+) -> tuple[Int64s, int, Int64s, int, int, int]:  # fmt: skip
     """Count a batch's weight; write which rows fire at which events.
 
     Cost: a rank and about 200 additions an event; some 100 ns a node of a tree in which a row could
@@ -103,9 +129,9 @@ def count_intervals(
     Parameters
     ----------
     events : group keys, group starts, values, weights; no sum of them passes `HEAVIEST`
-    lane_key : keys of the lanes, ascending; one of -1 without
     ranks : written, the rank of each event
-    scratch : levels, nodes, rows that are due, weights by rank (all 0)
+    scratch : room for levels, nodes and rows of a lane, and for weights by rank (all 0)
+    sizes : how many nodes and rows there is room for
     out : fires, as `FIRE_WORDS` numbers each: event, row, weight seen
     hard : group, lane and row of rows that fire in lanes where a search structure pays
 
@@ -115,31 +141,33 @@ def count_intervals(
     weight of all events
     """
     group_key, group_start, values, weight = events
-    levels, nodes, due, counts = scratch
-    keyed = lane_key[0] >= 0
+    lanes, _, _, _, nodes, sums = watched
+    levels = scratch[: 2 * MOST_LEVELS]
+    room = scratch[levels.size : levels.size + sizes[0]]
+    at = levels.size + sizes[0] + sizes[1]
+    due = scratch[levels.size + sizes[0] : at]
+    keyed = lanes[0, KEY] >= 0
     fires, left_over, looked, carried = 0, 0, 0, 0
     lane = 0
     for group in range(group_key.size):
         if keyed:
-            lane = lane_of(group_key[group], lane_key, lane)
-            if lane == lane_key.size:
+            lane = lane_of(group_key[group], lanes, lane)
+            if lane == len(lanes) - 1:
                 break
-            if lane_key[lane] != group_key[group]:
+            if lanes[lane, KEY] != group_key[group]:
                 continue
         begin, end = group_start[group], group_start[group + 1]
-        first = rows.sums.start[lane, 0]
-        rank_of_lane(values, begin, end, lane, grid, bounds, first, ranks)
         for i in range(begin, end):
+            ranks[i] = rank_of(values[i], lane, lanes, grid)
             carried += weight[i]
-        if (end - begin) * PASS_RANKS > rows.sums.start[lane + 1, 0] - first and end - begin > 1:
-            add_many(ranks, weight, begin, end, lane, rows.sums, counts)
+        size = lanes[lane + 1, RANK] - lanes[lane, RANK]
+        if (end - begin) * PASS_RANKS > size and end - begin > 1:
+            add_many(ranks, weight, begin, end, lane, lanes, sums, scratch, at)
         else:
-            for i in range(begin, end):
-                if ranks[i] >= 0:
-                    add_one(ranks[i], weight[i], lane, rows.sums)
-        if not could_fire(lane, rows):
+            add_few(ranks, weight, begin, end, lane, lanes, sums)
+        if not could_fire(lane, lanes, nodes, sums):
             continue
-        found, seen = look_for_due(lane, rows, flags, (levels, nodes), due)
+        found, seen = look_for_due(lane, watched, flags, levels, room, due)
         looked += seen
         if (end - begin) * found > SCANNED and end - begin > SMALL_LANE:
             for k in range(found):
@@ -147,7 +175,7 @@ def count_intervals(
                 left_over += 1
         else:
             out, fires = scan_fires(
-                lane, due, found, begin, end, ranks, weight, rows, levels, out, fires
+                lane, due, found, begin, end, ranks, weight, watched, levels, out, fires
             )
     return out, fires, hard, left_over, looked, carried
 
@@ -155,7 +183,8 @@ def count_intervals(
 def neighbours_first(lane: Int64s, first: Int64s, last: Int64s) -> Int64s:
     """Return an order of rows by lane in which those with similar intervals stand together.
 
-    The bits of both ends take turns (a Z-order). Intervals of one length are in order of their ends.
+    The bits of both ends take turns (a Z-order), so that a run of rows is a small part of the plane
+    of all intervals. Intervals of one length are in order of their ends.
 
     Parameters
     ----------
@@ -192,10 +221,10 @@ class IntervalTotals:
     rows : Rows
         In order of lane, those with similar intervals together.
     lane_key : int32, a lane
-    bounds : float64
-        The ends of each lane's intervals, ascending.
-    grid : see `everquery.index.cei`
+    grid : Grid
     watched : Watched
+    lefts : Lefts
+        Views of it.
     share : float
         The part of its lane's ends that an interval spans, on average.
     spent_ns : float
@@ -204,12 +233,13 @@ class IntervalTotals:
 
     rows: Rows
     lane_key: Int32s
-    bounds: Floats
-    grid: tuple[Int64s, Floats, Floats, Int32s]
+    grid: Grid
     watched: Watched
+    lefts: Lefts
     share: float
     spent_ns: float
-    _scratch: tuple[Int64s, Int64s, Int64s, Int64s] = field(repr=False)
+    _sizes: tuple[int, int] = field(repr=False)
+    _scratch: Int64s = field(repr=False)
     _carried: int = 0  # weight that the sums hold
     _behind: bool = False  # whether rows have not been told of it
 
@@ -219,55 +249,44 @@ class IntervalTotals:
         if rows.shape.keyed:
             rows = rows.take(np.argsort(rows.key, kind="stable"))
         lane_key, lane_first = np.unique(rows.key, return_index=True)
-        row_start = np.append(lane_first, len(rows)).astype(np.int64)
-        lane_size = np.diff(row_start)
+        lanes = np.zeros((lane_key.size + 1, LANE_WORDS), np.int64)
+        lanes[:-1, KEY] = lane_key
+        lanes[:, ROW] = np.append(lane_first, len(rows))
+        lane_size = np.diff(lanes[:, ROW])
         bounds, rank_start, first, last = rank_ends(rows.low[0], rows.high[0], lane_size)
         lane = np.repeat(np.arange(lane_key.size), lane_size)
         base = rank_start[lane]
         first, last = first - base, last - base
         order = neighbours_first(lane, first, last)
         rows = rows.take(order)
-        grid_start, grid_low, grid_scale = plan_grid(bounds, rank_start)
-        bucket_rank = np.empty(grid_start[-1], np.int32)
-        fill_buckets(bounds, rank_start, grid_start, grid_low, grid_scale, bucket_rank)
-        watched = Watched(
-            row_start,
-            first[order].astype(np.int32),
-            last[order].astype(np.int32),
-            rows.slot,
-            Lefts.none(len(rows)),
-            np.zeros(len(rows), np.int64),
-            SlackTrees.of(row_start),
-            RunningSums.of(rank_start),
-        )
+        sums, nodes = place_sums(rank_start, lanes), place_nodes(lanes)
+        lanes[:, BUCKET], *scale = plan_grid(bounds, rank_start)
+        bucket_rank = np.empty(lanes[-1, BUCKET], np.int32)
+        fill_buckets(bounds, rank_start, lanes[:, BUCKET].copy(), *scale, bucket_rank)
+        table = np.zeros((len(rows), ROW_WORDS), np.int64)
+        table[:, ENDS] = (first << ENDS_SHIFT | last)[order]
+        table[:, TOTAL] = ENDLESS
+        repeats = np.zeros(len(rows), np.uint8)
+        watched = Watched(lanes, table, rows.slot, repeats, nodes, sums)
         bound_nodes(watched)
-        nodes, most = np.diff(watched.trees.start).max(), lane_size.max()
-        widest = np.diff(rank_start).max()
+        sizes = int(np.diff(lanes[:, NODE]).max()), int(lane_size.max())
+        room = 2 * MOST_LEVELS + sum(sizes) + int(np.diff(rank_start).max())
         return cls(
             rows=rows,
             lane_key=lane_key,
-            bounds=bounds,
-            grid=(grid_start, grid_low, grid_scale, bucket_rank),
+            grid=Grid(np.stack(scale, axis=1), bucket_rank, bounds),
             watched=watched,
+            lefts=Lefts(table[:, LEFT], table[:, TOTAL], repeats),
             share=float((last - first).sum()) / (len(rows) * bounds.size / lane_key.size),
             spent_ns=0.0,
-            _scratch=(
-                np.empty(2 * MOST_LEVELS, np.int64),
-                np.empty(nodes, np.int64),
-                np.empty(most, np.int64),
-                np.zeros(widest, np.int64),
-            ),
+            _sizes=sizes,
+            _scratch=np.zeros(room, np.int64),
         )
-
-    @property
-    def lefts(self) -> Lefts:
-        """What each row lacks, when it was last added up."""
-        return self.watched.lefts
 
     @property
     def row_start(self) -> Int64s:
         """Where each lane's rows begin."""
-        return self.watched.row_start
+        return self.watched.lanes[:, ROW]
 
     def count(self, events: WeighedEvents, flags: Flags) -> Fires:
         """Count events; return which rows fire at which of them, in no order."""
@@ -275,13 +294,12 @@ class IntervalTotals:
         ranks = np.empty(values.size, np.int64)
         out, n, hard, left_over, looked, weight = count_intervals(
             (events.key, events.start, values, events.weight),
-            self.lane_key,
-            self.grid,
-            self.bounds,
             self.watched,
+            self.grid,
             flags,
             ranks,
             self._scratch,
+            self._sizes,
             np.empty(FIRE_WORDS * 64, np.int64),
             np.empty(FIRE_WORDS * 64, np.int64),
         )
@@ -311,15 +329,18 @@ class IntervalTotals:
         """Find when rows of one lane fire, by a search structure over its events."""
         begin, end = int(events.start[group]), int(events.start[group + 1])
         found = passages(ranks[begin:end], events.weight[begin:end])
-        ends = self.watched.first[rows], self.watched.last[rows]
-        runs = np.searchsorted(found.rank, ends[0]), np.searchsorted(found.rank, ends[1])
+        ends = self.watched.rows[rows, ENDS]
+        runs = (
+            np.searchsorted(found.rank, ends >> ENDS_SHIFT),
+            np.searchsorted(found.rank, ends & ENDS_MASK),
+        )
         return pass_rows(lane, rows, begin, runs, found.zeros, found.weight, self.watched, out, n)
 
     def _begin_anew(self) -> None:
         """Let the sums begin at 0 again."""
         self.add_up()
-        self.watched.sums.clear()
-        self.watched.since[:] = 0
+        self.watched.sums[:] = 0
+        self.watched.rows[:, SINCE] = 0
         self._carried = 0
         self.expect()
 
@@ -339,12 +360,12 @@ class IntervalTotals:
 
     def explain(self, row: int) -> Explained:
         """Return how a row is told of weight, and what it costs."""
-        watched = self.watched
-        lane = int(np.searchsorted(watched.row_start, row, "right")) - 1
-        size = int(watched.row_start[lane + 1] - watched.row_start[lane])
-        ranks = int(watched.sums.start[lane + 1, 0] - watched.sums.start[lane, 0])
-        share = float(watched.last[row] - watched.first[row]) / ranks
-        slack = slack_of(lane, watched)
+        lanes = self.watched.lanes
+        lane = int(np.searchsorted(lanes[:, ROW], row, "right")) - 1
+        size, ranks = (lanes[lane + 1] - lanes[lane])[[ROW, RANK]].tolist()
+        ends = int(self.watched.rows[row, ENDS])
+        share = float((ends & ENDS_MASK) - (ends >> ENDS_SHIFT)) / ranks
+        slack = slack_of(lane, self.watched)
         path = f"prefix sums over {ranks:,} ends, once {slack:,} more has come"
         return Explained(path, self.rows.shape.attributes, share, 0.0, size, len(self.rows))
 
@@ -355,9 +376,6 @@ class IntervalTotals:
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
-        watched = self.watched
         return total_bytes(
-            *self.rows.arrays(), self.lane_key, self.bounds, *self.grid, watched.row_start,
-            watched.first, watched.last, *watched.lefts, watched.since, *watched.trees,
-            *watched.sums, *self._scratch,
-        )  # fmt: skip
+            *self.rows.arrays(), self.lane_key, *self.grid, *self.watched, self._scratch
+        )

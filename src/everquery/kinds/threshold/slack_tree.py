@@ -6,6 +6,9 @@ them could fire: no row gains more than the node's interval does. So a look begi
 goes down only where the weight has come, and costs about as much as the rows that fire, not as the
 rows that wait. This is the slack of range-thresholding, section 3.2, lent to groups of rows instead
 of to the nodes of each row: a row hears of its weight once or twice in its life, not 40 times.
+
+The nodes of all lanes are in one table, lane by lane, each lane's from the lowest level to its
+root.
 """
 
 from __future__ import annotations
@@ -14,50 +17,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everquery.core.arrays import Int32s, Int64s
+from everquery.core.arrays import Bytes, Int32s, Int64s
 from everquery.core.jit import kernel, part
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
-from everquery.index.weighed import ENDLESS, NEVER, Lefts
-from everquery.kinds.threshold.running_sums import LAST, WIDTH, RunningSums, weight_below
+from everquery.index.weighed import ENDLESS, NEVER
+from everquery.kinds.threshold.running_sums import (
+    ENDS_MASK,
+    ENDS_SHIFT,
+    LAST,
+    NODE,
+    RANK,
+    ROW,
+    WIDTH,
+    weight_between,
+)
 
-FAN_BITS = 4
+FAN_BITS = 3
 FAN = 1 << FAN_BITS
-MOST_LEVELS = 9  # of 2**31 rows, with one to spare
+MOST_LEVELS = 12  # of 2**31 rows, with one to spare
 FAR = 1 << 60  # more weight than that is not waited for: sums must not wrap
 WIDE = 16 * WIDTH  # ranks of a node's interval, from which on it is rounded to whole blocks
 
-
-class SlackTrees(NamedTuple):
-    """The nodes of all lanes, lane by lane, each lane's from the lowest level to its root.
-
-    Attributes
-    ----------
-    start : int64, shape (lanes + 1,)
-    first, last : int32, a node
-        The ranks of the lane that it spans.
-    due : int64, a node
-        The weight between them at which a row could fire; `ENDLESS` if none can.
-    """
-
-    start: Int64s
-    first: Int32s
-    last: Int32s
-    due: Int64s
-
-    @classmethod
-    def of(cls, row_start: Int64s) -> SlackTrees:
-        """Return room for the nodes of lanes whose rows begin there."""
-        size = np.diff(row_start)
-        nodes = np.zeros(size.size, np.int64)
-        while True:
-            size = (size + FAN - 1) >> FAN_BITS
-            nodes += size
-            if size.max(initial=1) <= 1:
-                break
-            size[size == 1] = 0  # the root
-        start = np.append(0, np.cumsum(nodes)).astype(np.int64)
-        ends = np.zeros((2, start[-1]), np.int32)
-        return cls(start, *ends, np.full(start[-1], ENDLESS))
+# The columns of a row and of a node, int64. The first is the interval, as two ranks of the lane.
+ENDS = 0
+LEFT = 1  # what a row lacked when it was last brought up to date; NEVER if it can't fire
+SINCE = 2  # the weight that its interval had seen then
+TOTAL = 3  # where it starts, and if it repeats starts again
+ROW_WORDS = 4
+DUE = 1  # the weight in a node's interval at which a row could fire; ENDLESS if none can
+NODE_WORDS = 2
 
 
 class Watched(NamedTuple):
@@ -65,34 +53,43 @@ class Watched(NamedTuple):
 
     Attributes
     ----------
-    row_start : int64, shape (lanes + 1,)
-    first, last : int32, a row
-        Its interval, as ranks of its lane.
-    slot : int32, a row
-    lefts : Lefts
-        What rows lacked when they were last brought up to date.
-    since : int64, a row
-        The weight that its interval had seen then.
-    trees : SlackTrees
-    sums : RunningSums
+    lanes : int64, shape (lanes + 1, LANE_WORDS), see `running_sums`
+    rows : int64, shape (n, ROW_WORDS)
+    slot : int32, shape (n,)
+    repeats : uint8, shape (n,)
+    nodes : int64, shape (nodes, NODE_WORDS)
+    sums : int64, see `running_sums`
     """
 
-    row_start: Int64s
-    first: Int32s
-    last: Int32s
+    lanes: Int64s
+    rows: Int64s
     slot: Int32s
-    lefts: Lefts
-    since: Int64s
-    trees: SlackTrees
-    sums: RunningSums
+    repeats: Bytes
+    nodes: Int64s
+    sums: Int64s
+
+
+def place_nodes(lanes: Int64s) -> Int64s:
+    """Write where the nodes of lanes begin; return nodes that span nothing."""
+    size = np.diff(lanes[:, ROW])
+    count = np.zeros(size.size, np.int64)
+    while size.any():
+        size = (size + FAN - 1) >> FAN_BITS
+        count += size
+        size[size == 1] = 0  # the root
+    lanes[0, NODE] = 0
+    lanes[1:, NODE] = np.cumsum(count)
+    nodes = np.zeros((lanes[-1, NODE], NODE_WORDS), np.int64)
+    nodes[:, DUE] = ENDLESS
+    return nodes
 
 
 @part
-def list_levels(rows: int, first: int, levels: Int64s) -> int:
-    """Write where the levels of a lane begin, `first` for the lowest; return how many there are."""
+def list_levels(lane: int, lanes: Int64s, levels: Int64s) -> int:
+    """Write where the levels of a lane's tree begin, from the lowest; return how many there are."""
     depth = 0
-    size = rows
-    levels[0] = first
+    size = lanes[lane + 1, ROW] - lanes[lane, ROW]
+    levels[0] = lanes[lane, NODE]
     while True:
         size = (size + FAN - 1) >> FAN_BITS
         levels[depth + 1] = levels[depth] + size
@@ -102,199 +99,170 @@ def list_levels(rows: int, first: int, levels: Int64s) -> int:
 
 
 @part
-def levels_of(lane: int, rows: Watched, levels: Int64s) -> int:
-    """Write where the levels of a lane's tree begin; return how many there are."""
-    return list_levels(
-        rows.row_start[lane + 1] - rows.row_start[lane], rows.trees.start[lane], levels
-    )
-
-
-@part
-def seen_by_node(node: int, lane: int, rows: Watched) -> int:
-    """Return the weight that a node's interval has seen."""
-    first, last = rows.trees.first[node], rows.trees.last[node]
-    return weight_below(last, lane, rows.sums) - weight_below(first, lane, rows.sums)
-
-
-@part
-def seen_by_row(row: int, lane: int, rows: Watched) -> int:
-    """Return the weight that a row's interval has seen."""
-    return weight_below(rows.last[row], lane, rows.sums) - weight_below(
-        rows.first[row], lane, rows.sums
-    )
-
-
-@part
 def due_at(weight: int, lowest: int) -> int:
     """Return the weight at which something is due that lacks `lowest` at a weight."""
     return ENDLESS if lowest == ENDLESS else weight + min(lowest, FAR)
 
 
 @part
-def could_fire(lane: int, rows: Watched) -> bool:
-    """Tell whether a row of a lane could be due."""
-    root = rows.trees.start[lane + 1] - 1
-    return rows.trees.due[root] <= seen_by_node(root, lane, rows)
-
-
-@kernel
-def bound_nodes(rows: Watched) -> None:
-    """Write the interval of each node; a wide one is rounded to whole blocks of ranks."""
-    levels = np.empty(MOST_LEVELS, np.int64)
-    trees, rank_start = rows.trees, rows.sums.start
-    for lane in range(rows.row_start.size - 1):
-        most = rank_start[lane + 1, 0] - rank_start[lane, 0] - 1
-        depth = levels_of(lane, rows, levels)
-        for level in range(depth):
-            for node in range(levels[level], levels[level + 1]):
-                child = (node - levels[level]) << FAN_BITS
-                if level == 0:
-                    begin = rows.row_start[lane] + child
-                    end = min(begin + FAN, rows.row_start[lane + 1])
-                    first, last = rows.first[begin], rows.last[begin]
-                    for row in range(begin + 1, end):
-                        first = min(first, rows.first[row])
-                        last = max(last, rows.last[row])
-                else:
-                    begin = levels[level - 1] + child
-                    end = min(begin + FAN, levels[level])
-                    first, last = trees.first[begin], trees.last[begin]
-                    for other in range(begin + 1, end):
-                        first = min(first, trees.first[other])
-                        last = max(last, trees.last[other])
-                if last - first >= WIDE:
-                    first -= first & LAST
-                    last = min((last + LAST) & ~LAST, most)
-                trees.first[node] = first
-                trees.last[node] = last
-
-
-@part
-def least_slack(node: int, level: int, lane: int, levels: Int64s, rows: Watched) -> int:
-    """Return the least that a child of an upper node can take."""
+def least_slack(begin: int, end: int, lane: int, lanes: Int64s, nodes: Int64s, sums: Int64s) -> int:
+    """Return the least that some nodes can take."""
     lowest = ENDLESS
-    begin = levels[level - 1] + ((node - levels[level]) << FAN_BITS)
-    for child in range(begin, min(begin + FAN, levels[level])):
-        if rows.trees.due[child] != ENDLESS:
-            lowest = min(lowest, rows.trees.due[child] - seen_by_node(child, lane, rows))
+    for node in range(begin, end):
+        if nodes[node, DUE] != ENDLESS:
+            seen = weight_between(nodes[node, ENDS], lane, lanes, sums)
+            lowest = min(lowest, nodes[node, DUE] - seen)
     return lowest
 
 
+@part
+def could_fire(lane: int, lanes: Int64s, nodes: Int64s, sums: Int64s) -> bool:
+    """Tell whether a row of a lane could be due."""
+    root = lanes[lane + 1, NODE] - 1
+    return nodes[root, DUE] <= weight_between(nodes[root, ENDS], lane, lanes, sums)
+
+
 @kernel
-def expect_all(rows: Watched) -> None:
-    """Write when each node is due; all rows have been brought up to date."""
+def bound_nodes(watched: Watched) -> None:
+    """Write the interval of each node; a wide one is rounded to whole blocks of ranks."""
+    lanes, rows, _, _, nodes, _ = watched
     levels = np.empty(MOST_LEVELS, np.int64)
-    for lane in range(rows.row_start.size - 1):
-        depth = levels_of(lane, rows, levels)
+    for lane in range(len(lanes) - 1):
+        most = lanes[lane + 1, RANK] - lanes[lane, RANK] - 1
+        depth = list_levels(lane, lanes, levels)
         for level in range(depth):
             for node in range(levels[level], levels[level + 1]):
+                child = (node - levels[level]) << FAN_BITS
+                first, last = most, 0
+                if level == 0:
+                    begin = lanes[lane, ROW] + child
+                    for row in range(begin, min(begin + FAN, lanes[lane + 1, ROW])):
+                        first = min(first, rows[row, ENDS] >> ENDS_SHIFT)
+                        last = max(last, rows[row, ENDS] & ENDS_MASK)
+                else:
+                    begin = levels[level - 1] + child
+                    for other in range(begin, min(begin + FAN, levels[level])):
+                        first = min(first, nodes[other, ENDS] >> ENDS_SHIFT)
+                        last = max(last, nodes[other, ENDS] & ENDS_MASK)
+                if last - first >= WIDE:
+                    first -= first & LAST
+                    last = min((last + LAST) & ~LAST, most)
+                nodes[node, ENDS] = first << ENDS_SHIFT | last
+
+
+@kernel
+def expect_all(watched: Watched) -> None:
+    """Write when each node is due; all rows have been brought up to date."""
+    lanes, rows, _, _, nodes, sums = watched
+    levels = np.empty(MOST_LEVELS, np.int64)
+    for lane in range(len(lanes) - 1):
+        depth = list_levels(lane, lanes, levels)
+        for level in range(depth):
+            for node in range(levels[level], levels[level + 1]):
+                child = (node - levels[level]) << FAN_BITS
                 lowest = ENDLESS
                 if level == 0:
-                    begin = rows.row_start[lane] + ((node - levels[0]) << FAN_BITS)
-                    for row in range(begin, min(begin + FAN, rows.row_start[lane + 1])):
-                        if rows.lefts.left[row] != NEVER:
-                            lowest = min(lowest, rows.lefts.left[row])
+                    begin = lanes[lane, ROW] + child
+                    for row in range(begin, min(begin + FAN, lanes[lane + 1, ROW])):
+                        if rows[row, LEFT] != NEVER:
+                            lowest = min(lowest, rows[row, LEFT])
                 else:
-                    lowest = least_slack(node, level, lane, levels, rows)
-                rows.trees.due[node] = due_at(seen_by_node(node, lane, rows), lowest)
+                    begin = levels[level - 1] + child
+                    end = min(begin + FAN, levels[level])
+                    lowest = least_slack(begin, end, lane, lanes, nodes, sums)
+                seen = weight_between(nodes[node, ENDS], lane, lanes, sums)
+                nodes[node, DUE] = due_at(seen, lowest)
 
 
 @part
-def expect_row(row: int, lane: int, rows: Watched, levels: Int64s) -> None:
-    """Let the nodes above a row that is up to date be due no later than it."""
-    depth = levels_of(lane, rows, levels)
-    place = row - rows.row_start[lane]
+def expect_row(
+    row: int, rest: int, depth: int, levels: Int64s, lane: int, lanes: Int64s, nodes: Int64s,
+    sums: Int64s,
+) -> None:  # fmt: skip
+    """Let the nodes above a row be due no later than it, which lacks `rest` now."""
+    place = row - lanes[lane, ROW]
     for level in range(depth):
         place >>= FAN_BITS
         node = levels[level] + place
-        due = due_at(seen_by_node(node, lane, rows), rows.lefts.left[row])
-        rows.trees.due[node] = min(rows.trees.due[node], due)
-
-
-@part
-def look_at_rows(
-    node: int, begin: int, end: int, lane: int, rows: Watched, flags: Flags, due: Int64s, n: int
-) -> int:
-    """List the rows of a lowest node that are due; write when it is due by the others."""
-    lowest = ENDLESS
-    left = rows.lefts.left
-    for row in range(begin, end):
-        rest = left[row]
-        if rest == NEVER:
-            continue
-        rest -= seen_by_row(row, lane, rows) - rows.since[row]
-        if rest > 0:
-            lowest = min(lowest, rest)
-        elif flags[rows.slot[row]] & LIVE_MASK != LIVE:
-            left[row] = NEVER
-        else:
-            due[n] = row
-            n += 1
-    rows.trees.due[node] = due_at(seen_by_node(node, lane, rows), lowest)
-    return n
+        seen = weight_between(nodes[node, ENDS], lane, lanes, sums)
+        nodes[node, DUE] = min(nodes[node, DUE], due_at(seen, rest))
 
 
 @kernel
 def look_for_due(
-    lane: int, rows: Watched, flags: Flags, scratch: tuple[Int64s, Int64s], due: Int64s
+    lane: int, watched: Watched, flags: Flags, levels: Int64s, room: Int64s, found: Int64s
 ) -> tuple[int, int]:
     """List the rows of a lane that have seen enough; nodes are due by all other rows.
 
-    A query that was dropped or paused never fires again.
+    A row whose query was dropped or paused never fires again.
 
     Parameters
     ----------
-    scratch : room for the levels, twice, and for the nodes of a lane
-    due : written
+    levels, room : room for the levels, twice, and for the nodes of a lane
+    found : written
 
     Returns
     -------
     how many rows are due, and how many nodes were looked at
     """
-    levels, nodes = scratch
-    trees = rows.trees
-    depth = levels_of(lane, rows, levels)
-    nodes[0] = trees.start[lane + 1] - 1
+    lanes, rows, slot, _, nodes, sums = watched
+    depth = list_levels(lane, lanes, levels)
+    room[0] = lanes[lane + 1, NODE] - 1
     begin, end = 0, 1
     for level in range(depth - 1, 0, -1):
         levels[MOST_LEVELS + level] = begin
         size = end
         for k in range(begin, end):
-            first = levels[level - 1] + ((nodes[k] - levels[level]) << FAN_BITS)
-            for child in range(first, min(first + FAN, levels[level])):
-                if trees.due[child] <= seen_by_node(child, lane, rows):
-                    nodes[size] = child
+            child = levels[level - 1] + ((room[k] - levels[level]) << FAN_BITS)
+            for node in range(child, min(child + FAN, levels[level])):
+                if nodes[node, DUE] <= weight_between(nodes[node, ENDS], lane, lanes, sums):
+                    room[size] = node
                     size += 1
         begin, end = end, size
     n = 0
     for k in range(begin, end):
-        first = rows.row_start[lane] + ((nodes[k] - levels[0]) << FAN_BITS)
-        last = min(first + FAN, rows.row_start[lane + 1])
-        n = look_at_rows(nodes[k], first, last, lane, rows, flags, due, n)
-    last = begin
+        lowest = ENDLESS
+        first = lanes[lane, ROW] + ((room[k] - levels[0]) << FAN_BITS)
+        for row in range(first, min(first + FAN, lanes[lane + 1, ROW])):
+            rest = rows[row, LEFT]
+            if rest == NEVER:
+                continue
+            rest -= weight_between(rows[row, ENDS], lane, lanes, sums) - rows[row, SINCE]
+            if rest > 0:
+                lowest = min(lowest, rest)
+            elif flags[slot[row]] & LIVE_MASK != LIVE:
+                rows[row, LEFT] = NEVER
+            else:
+                found[n] = row
+                n += 1
+        seen = weight_between(nodes[room[k], ENDS], lane, lanes, sums)
+        nodes[room[k], DUE] = due_at(seen, lowest)
     for level in range(1, depth):
-        for k in range(levels[MOST_LEVELS + level], last):
-            lowest = least_slack(nodes[k], level, lane, levels, rows)
-            trees.due[nodes[k]] = due_at(seen_by_node(nodes[k], lane, rows), lowest)
-        last = levels[MOST_LEVELS + level]
+        for k in range(levels[MOST_LEVELS + level], begin):
+            child = levels[level - 1] + ((room[k] - levels[level]) << FAN_BITS)
+            behind = min(child + FAN, levels[level])
+            lowest = least_slack(child, behind, lane, lanes, nodes, sums)
+            seen = weight_between(nodes[room[k], ENDS], lane, lanes, sums)
+            nodes[room[k], DUE] = due_at(seen, lowest)
+        begin = levels[MOST_LEVELS + level]
     return n, end
 
 
 @kernel
-def catch_up(rows: Watched) -> None:
+def catch_up(watched: Watched) -> None:
     """Bring what every row lacks up to date; none of them can fire by it."""
-    for lane in range(rows.row_start.size - 1):
-        for row in range(rows.row_start[lane], rows.row_start[lane + 1]):
-            seen = seen_by_row(row, lane, rows)
-            if rows.lefts.left[row] != NEVER:
-                rows.lefts.left[row] -= seen - rows.since[row]
-            rows.since[row] = seen
+    lanes, rows, _, _, _, sums = watched
+    for lane in range(len(lanes) - 1):
+        for row in range(lanes[lane, ROW], lanes[lane + 1, ROW]):
+            seen = weight_between(rows[row, ENDS], lane, lanes, sums)
+            if rows[row, LEFT] != NEVER:
+                rows[row, LEFT] -= seen - rows[row, SINCE]
+            rows[row, SINCE] = seen
 
 
 @kernel
-def slack_of(lane: int, rows: Watched) -> int:
+def slack_of(lane: int, watched: Watched) -> int:
     """Return how much weight a lane can take before one of its rows could fire."""
-    root = rows.trees.start[lane + 1] - 1
-    if rows.trees.due[root] == ENDLESS:
-        return ENDLESS
-    return rows.trees.due[root] - seen_by_node(root, lane, rows)
+    lanes, _, _, _, nodes, sums = watched
+    root = lanes[lane + 1, NODE] - 1
+    return least_slack(root, root + 1, lane, lanes, nodes, sums)
