@@ -121,19 +121,48 @@ def order_by_position(position: Int64s, rows: int, order: Int64s) -> int:
     return n
 
 
+@kernel
+def weigh_events(
+    position: Int64s, by_row: Int64s, counting: bool, out: Int64s
+) -> tuple[int, float]:
+    """Write what grouped events weigh, one each if `counting`.
+
+    Returns how many weights are unknown or below 0, and about what all weigh together.
+    """
+    unknown = 0
+    total = 0.0
+    for i in range(position.size):
+        weight = 1 if counting else by_row[position[i] >> 1]
+        out[i] = weight
+        unknown += weight <= 0
+        total += weight
+    return unknown, total
+
+
+@kernel
+def take_events(
+    order: Int64s, events: tuple[Int64s, Floats, Int64s], out: tuple[Int64s, Floats, Int64s]
+) -> None:
+    """Write positions, values and weights of events in an order."""
+    for k in range(order.size):
+        i = order[k]
+        out[0][k] = events[0][i]
+        out[2][k] = events[2][i]
+        for a in range(len(events[1])):
+            out[1][a, k] = events[1][a, i]
+
+
 def in_arrival_order(events: WeighedEvents) -> WeighedEvents:
     """Return the events of all keys together, in the order of the batch."""
     n = events.position.size
+    key, start = np.full(1, NO_KEY, np.int32), np.array([0, n], np.int64)
+    if events.key.size == 1:
+        return WeighedEvents(key, start, events.position, events.values, events.weight)
     order = np.empty(n, np.int64)
-    rows = int(events.position.max(initial=-1) >> 1) + 1
-    order_by_position(events.position, rows, order)
-    return WeighedEvents(
-        np.full(1, NO_KEY, np.int32),
-        np.array([0, n], np.int64),
-        events.position[order],
-        np.ascontiguousarray(events.values[:, order]),
-        events.weight[order],
-    )
+    order_by_position(events.position, int(events.position.max(initial=-1) >> 1) + 1, order)
+    out = np.empty(n, np.int64), np.empty((len(events.values), n)), np.empty(n, np.int64)
+    take_events(order, (events.position, events.values, events.weight), out)
+    return WeighedEvents(key, start, *out)
 
 
 def light_parts(events: WeighedEvents) -> list[WeighedEvents]:

@@ -2,8 +2,8 @@
 
 Events are ranked by value, and their numbers in time are split bit by bit, highest first, stably (a
 wavelet matrix). A range of ranks is a run of the sorted events, and stays a run on every level, so
-the weight of its earlier half is one difference of prefix sums: a descent finds the first event
-with which a run's total reaches an amount.
+the weight of its earlier half is one difference of prefix sums: a descent finds the few events
+among which a run's total reaches an amount, and a scan finds the one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import numpy as np
 
 from everquery.core.arrays import Int32s, Int64s
 from everquery.core.jit import kernel
+
+SCANNED_BITS = 5  # of an event's place in time that are not split: 32 events are scanned as fast
+SPARSE = 16  # ranks for each event, from which on sorting is better than counting
 
 
 class Passages(NamedTuple):
@@ -48,7 +51,7 @@ def split_levels(order: Int64s, weight: Int64s, zeros: Int32s, sums: Int64s) -> 
             sums[level, i + 1] = total
         if level == levels:
             break
-        bit = levels - 1 - level
+        bit = levels - 1 - level + SCANNED_BITS
         low = 0
         high = 0
         zeros[level, 0] = 0
@@ -65,53 +68,66 @@ def split_levels(order: Int64s, weight: Int64s, zeros: Int32s, sums: Int64s) -> 
 
 
 @kernel
-def first_reaching(begin: int, end: int, amount: int, zeros: Int32s, sums: Int64s) -> int:
-    """Return the first event in time with which the run's weight reaches an amount, if it does.
+def first_reaching(
+    run: tuple[int, int], ends: tuple[int, int], amount: int, zeros: Int32s, sums: Int64s,
+    ranks: Int64s, weight: Int64s, first_event: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Return the first event with which a run's weight reaches an amount, and the weight then.
 
     Parameters
     ----------
-    begin, end : int
-        The run, among the events in order of rank; its whole weight is at least `amount`.
+    run : its begin and end, among the events in order of rank; all of it weighs `amount` or more
+    ends : its ranks, from the first up to the second
+    ranks, weight : of the events in order of time, from `first_event` on
     """
     levels = zeros.shape[0]
     n = zeros.shape[1] - 1
-    event = 0
+    begin, end = run
+    place = 0
+    rest = amount
     for level in range(levels):
         low, high = zeros[level, begin], zeros[level, end]
         earlier = sums[level + 1, high] - sums[level + 1, low]
-        event <<= 1
-        if earlier >= amount:
+        place <<= 1
+        if earlier >= rest:
             begin, end = low, high
         else:
-            amount -= earlier
-            event |= 1
+            rest -= earlier
+            place |= 1
             unset = zeros[level, n]
             begin, end = unset + begin - low, unset + end - high
-    return event
+    event = first_event + (place << SCANNED_BITS)
+    while True:
+        if ends[0] <= ranks[event] < ends[1]:
+            rest -= weight[event]
+            if rest <= 0:
+                return event, amount - rest
+        event += 1
 
 
 @kernel
-def weight_until(begin: int, end: int, event: int, zeros: Int32s, sums: Int64s) -> int:
-    """Return the weight of a run's events up to one of them, that one included."""
-    levels = zeros.shape[0]
-    n = zeros.shape[1] - 1
-    weight = 0
-    for level in range(levels):
-        low, high = zeros[level, begin], zeros[level, end]
-        if event >> (levels - 1 - level) & 1:
-            weight += sums[level + 1, high] - sums[level + 1, low]
-            unset = zeros[level, n]
-            begin, end = unset + begin - low, unset + end - high
-        else:
-            begin, end = low, high
-    return int(weight + sums[levels, end] - sums[levels, begin])
+def order_by_rank(rank: Int64s, most: int, order: Int64s) -> None:
+    """Write the events by rank, -1 to `most`, and in their own order where it is the same."""
+    place = np.zeros(most + 3, np.int64)
+    for i in range(rank.size):
+        place[rank[i] + 2] += 1
+    for k in range(1, place.size):
+        place[k] += place[k - 1]
+    for i in range(rank.size):
+        order[place[rank[i] + 1]] = i
+        place[rank[i] + 1] += 1
 
 
 def passages(rank: Int64s, weight: Int64s) -> Passages:
     """Return the structure over a batch's events, in order of time; cost n log n."""
     n = rank.size
-    levels = max(1, (n - 1).bit_length())
-    order = np.argsort(rank, kind="stable")
+    levels = max(0, (n - 1).bit_length() - SCANNED_BITS)
+    most = int(rank.max())
+    order = np.empty(n, np.int64)
+    if most <= SPARSE * n:
+        order_by_rank(rank, most, order)
+    else:
+        order = np.argsort(rank, kind="stable")
     zeros = np.empty((levels, n + 1), np.int32)
     sums = np.empty((levels + 1, n + 1), np.int64)
     sorted_rank = rank[order]

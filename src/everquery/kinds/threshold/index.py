@@ -30,6 +30,7 @@ from everquery.index.rows import (
 )
 from everquery.index.sort_keys import pack_findings
 from everquery.index.weighed import (
+    HEAVIEST,
     NEVER,
     Fires,
     WeighedEvents,
@@ -37,6 +38,7 @@ from everquery.index.weighed import (
     light_parts,
     order_by_position,
     part_of,
+    weigh_events,
 )
 from everquery.kinds.threshold.segment import ThresholdSegment
 from everquery.kinds.threshold.state import TallyPart, ThresholdPart, check_totals
@@ -205,11 +207,12 @@ class ThresholdIndex(KindIndex):
         if not step.grouped.position.size:
             return []
         found: list[Matches | Findings] = []
-        events: dict[Shape, list[WeighedEvents]] = {}
+        events: dict[tuple[bool, bool], list[WeighedEvents]] = {}
         for segment in self._counted():
-            which = replace(segment.rows.shape, attributes=())
+            shape = segment.rows.shape
+            which = shape.keyed, shape.counting
             if which not in events:
-                events[which] = _weighed(step, which)
+                events[which] = _weighed(step, keyed=shape.keyed, counting=shape.counting)
             self._count(segment, events[which], step.flags, found)
         tallied = [segment for segment in self.layers if isinstance(segment, BoxSegment)]
         if tallied:
@@ -353,18 +356,16 @@ def _ordered(step: Step, of_keys: bool) -> OrderedEvents:
     return OrderedEvents.of(replace(step, grouped=grouped))
 
 
-def _weighed(step: Step, shape: Shape) -> list[WeighedEvents]:
-    """Return the events that queries of a shape see, as they weigh for them."""
+def _weighed(step: Step, *, keyed: bool, counting: bool) -> list[WeighedEvents]:
+    """Return the events that queries see, with or without key, as they weigh for them."""
     grouped = step.grouped
-    if shape.counting:
-        weight = np.ones(grouped.position.size, np.int64)
-    else:
-        weight = step.weight[grouped.position >> 1]
+    weight = np.empty(grouped.position.size, np.int64)
+    unknown, together = weigh_events(grouped.position, step.weight, counting, weight)
     events = WeighedEvents(grouped.key, grouped.start, grouped.position, grouped.values, weight)
-    if weight.size and weight.min() <= 0:  # unknown, or a refund: not for those that add up
+    if unknown:  # or a refund: not for those that add up
         events = part_of(events, np.flatnonzero(weight > 0))
         if not events.position.size:
             return []
-    if not shape.keyed:
+    if not keyed:
         events = in_arrival_order(events)
-    return light_parts(events)
+    return [events] if not unknown and together < HEAVIEST / 2 else light_parts(events)

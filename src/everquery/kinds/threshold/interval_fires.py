@@ -11,7 +11,7 @@ import numpy as np
 from everquery.core.arrays import Int32s, Int64s
 from everquery.core.jit import kernel
 from everquery.index.weighed import NEVER, note_fire, saturated
-from everquery.kinds.threshold.first_passage import first_reaching, weight_until
+from everquery.kinds.threshold.first_passage import first_reaching
 from everquery.kinds.threshold.running_sums import ENDS_MASK, ENDS_SHIFT, weight_between
 from everquery.kinds.threshold.slack_tree import (
     ENDS,
@@ -70,32 +70,35 @@ def scan_fires(
 
 @kernel
 def pass_rows(
-    lane: int, found: Int64s, first_event: int, runs: tuple[Int64s, Int64s], zeros: Int32s,
-    weight: Int64s, watched: Watched, out: Int64s, n: int,
+    lane: int, found: Int64s, first_event: int, runs: tuple[Int64s, Int64s], ranks: Int64s,
+    weight: Int64s, split: tuple[Int32s, Int64s], watched: Watched, out: Int64s, n: int,
 ) -> tuple[Int64s, int]:  # fmt: skip
     """Do what `scan_fires` does, by `first_passage`.
 
     Parameters
     ----------
     runs : where the events of each row's interval begin and end, among all in order of rank
-    zeros, weight : of `Passages`
+    split : zeros and weight of `Passages`
     """
     lanes, rows, _, repeats, nodes, sums = watched
+    zeros, split_weight = split
     levels = np.empty(MOST_LEVELS, np.int64)
     depth = list_levels(lane, lanes, levels)
     for k in range(found.size):
         row = found[k]
-        begin, end = runs[0][k], runs[1][k]
-        here = weight[0, end] - weight[0, begin]
+        ends = rows[row, ENDS] >> ENDS_SHIFT, rows[row, ENDS] & ENDS_MASK
+        run = runs[0][k], runs[1][k]
+        here = split_weight[0, run[1]] - split_weight[0, run[0]]
         seen = weight_between(rows[row, ENDS], lane, lanes, sums)
         rest = rows[row, LEFT] - (seen - rows[row, SINCE] - here)
         total = rows[row, TOTAL]
         spent = 0
         while here - spent >= rest:
-            event = first_reaching(begin, end, spent + rest, zeros, weight)
-            until = weight_until(begin, end, event, zeros, weight)
+            event, until = first_reaching(
+                run, ends, spent + rest, zeros, split_weight, ranks, weight, first_event
+            )
             rest -= until - spent
-            out = note_fire(first_event + event, row, saturated(total, rest), out, n)
+            out = note_fire(event, row, saturated(total, rest), out, n)
             n += 1
             spent = until
             if not repeats[row]:

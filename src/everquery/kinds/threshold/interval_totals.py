@@ -37,6 +37,7 @@ from everquery.kinds.threshold.running_sums import (
     ENDS_SHIFT,
     KEY,
     LANE_WORDS,
+    NODE,
     PASS_RANKS,
     RANK,
     ROW,
@@ -49,7 +50,6 @@ from everquery.kinds.threshold.slack_tree import (
     FAN,
     LEFT,
     MOST_LEVELS,
-    NODE,
     ROW_WORDS,
     SINCE,
     TOTAL,
@@ -93,7 +93,8 @@ def rank_of(value: float, lane: int, lanes: Int64s, grid: Grid) -> int:
     buckets = lanes[lane + 1, BUCKET] - base - 1
     bucket = base + bucket_of(value, scale[lane, 0], scale[lane, 1], buckets)
     low, high = bucket_rank[bucket], bucket_rank[bucket + 1]
-    return rank_in_bucket(value, bounds, low, high) - lanes[lane, RANK]
+    rank: int = rank_in_bucket(value, bounds, low, high) - lanes[lane, RANK]
+    return rank
 
 
 @part
@@ -260,9 +261,10 @@ class IntervalTotals:
         order = neighbours_first(lane, first, last)
         rows = rows.take(order)
         sums, nodes = place_sums(rank_start, lanes), place_nodes(lanes)
-        lanes[:, BUCKET], *scale = plan_grid(bounds, rank_start)
-        bucket_rank = np.empty(lanes[-1, BUCKET], np.int32)
-        fill_buckets(bounds, rank_start, lanes[:, BUCKET].copy(), *scale, bucket_rank)
+        grid_start, grid_low, grid_scale = plan_grid(bounds, rank_start)
+        lanes[:, BUCKET] = grid_start
+        bucket_rank = np.empty(grid_start[-1], np.int32)
+        fill_buckets(bounds, rank_start, grid_start, grid_low, grid_scale, bucket_rank)
         table = np.zeros((len(rows), ROW_WORDS), np.int64)
         table[:, ENDS] = (first << ENDS_SHIFT | last)[order]
         table[:, TOTAL] = ENDLESS
@@ -274,7 +276,7 @@ class IntervalTotals:
         return cls(
             rows=rows,
             lane_key=lane_key,
-            grid=Grid(np.stack(scale, axis=1), bucket_rank, bounds),
+            grid=Grid(np.stack([grid_low, grid_scale], axis=1), bucket_rank, bounds),
             watched=watched,
             lefts=Lefts(table[:, LEFT], table[:, TOTAL], repeats),
             share=float((last - first).sum()) / (len(rows) * bounds.size / lane_key.size),
@@ -334,7 +336,10 @@ class IntervalTotals:
             np.searchsorted(found.rank, ends >> ENDS_SHIFT),
             np.searchsorted(found.rank, ends & ENDS_MASK),
         )
-        return pass_rows(lane, rows, begin, runs, found.zeros, found.weight, self.watched, out, n)
+        return pass_rows(
+            lane, rows.copy(), begin, runs, ranks, events.weight, (found.zeros, found.weight),
+            self.watched, out, n,
+        )  # fmt: skip
 
     def _begin_anew(self) -> None:
         """Let the sums begin at 0 again."""

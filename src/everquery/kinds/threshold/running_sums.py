@@ -61,7 +61,8 @@ def weight_between(ends: int, lane: int, lanes: Int64s, sums: Int64s) -> int:
     below_last = sums[(rank + last) * (last & LAST != 0)] + sums[block + (last >> BITS)]
     below_first = sums[(rank + first) * (first & LAST != 0)] + sums[block + (first >> BITS)]
     apart = sums[outer + (last >> 2 * BITS)] - sums[outer + (first >> 2 * BITS)]
-    return apart + below_last - below_first
+    weight: int = apart + below_last - below_first
+    return weight
 
 
 @part

@@ -84,7 +84,7 @@ class ThresholdSegment:
                 self.stop_tracking()
             return fires
         fires = self.totals.count(events, flags)
-        if self.may_track:
+        if self.may_track and (self.missed > 0 or self.totals.spent_ns > n * EVENT_NS):
             other = self._tracking_ns(events)
             self.missed = max(0.0, self.missed + self.totals.spent_ns - other)
             if self.missed > BUILD_NS * self._entries() and self._can_track():

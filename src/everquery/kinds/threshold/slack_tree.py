@@ -119,7 +119,8 @@ def least_slack(begin: int, end: int, lane: int, lanes: Int64s, nodes: Int64s, s
 def could_fire(lane: int, lanes: Int64s, nodes: Int64s, sums: Int64s) -> bool:
     """Tell whether a row of a lane could be due."""
     root = lanes[lane + 1, NODE] - 1
-    return nodes[root, DUE] <= weight_between(nodes[root, ENDS], lane, lanes, sums)
+    due: int = nodes[root, DUE]
+    return due <= weight_between(nodes[root, ENDS], lane, lanes, sums)
 
 
 @kernel

@@ -8,7 +8,7 @@ from everquery.index.weighed import NEVER, WeighedEvents
 from everquery.kinds.threshold import box_totals
 from everquery.kinds.threshold import segment as threshold_segment
 from everquery.kinds.threshold.box_totals import BoxTotals
-from everquery.kinds.threshold.first_passage import first_reaching, passages, weight_until
+from everquery.kinds.threshold.first_passage import first_reaching, passages
 from everquery.kinds.threshold.interval_totals import IntervalTotals
 from everquery.kinds.threshold.segment import ThresholdSegment
 
@@ -185,7 +185,7 @@ def test_dropped_rows_do_not_fire():
 def test_first_passage_is_that_of_a_running_sum():
     rng = np.random.default_rng(2)
     for n in (1, 2, 3, 64, 1_000):
-        rank, weight = rng.integers(0, 50, n), rng.integers(1, 9, n)
+        rank, weight = rng.integers(-1, 50, n), rng.integers(1, 9, n)
         found = passages(rank, weight)
         for _ in range(50):
             low, high = np.sort(rng.integers(0, 51, 2))
@@ -194,6 +194,8 @@ def test_first_passage_is_that_of_a_running_sum():
                 continue
             run = np.searchsorted(found.rank, [low, high])
             amount = int(rng.integers(1, inside[-1] + 1))
-            event = first_reaching(*run, amount, found.zeros, found.weight)
+            event, until = first_reaching(
+                tuple(run), (low, high), amount, found.zeros, found.weight, rank, weight, 0
+            )
             assert event == np.searchsorted(inside, amount)
-            assert weight_until(*run, event, found.zeros, found.weight) == inside[event]
+            assert until == inside[event]
