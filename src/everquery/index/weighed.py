@@ -141,15 +141,18 @@ def weigh_events(
 
 @kernel
 def take_events(
-    order: Int64s, events: tuple[Int64s, Floats, Int64s], out: tuple[Int64s, Floats, Int64s]
-) -> None:
-    """Write positions, values and weights of events in an order."""
+    order: Int64s, place: Int64s, events: tuple[Int64s, Floats, Int64s],
+    out: tuple[Int64s, Floats, Int64s],
+) -> None:  # fmt: skip
+    """Write positions, values and weights of the events `order`, each in its place."""
+    position, values, weight = events
+    out_position, out_values, out_weight = out
     for k in range(order.size):
-        i = order[k]
-        out[0][k] = events[0][i]
-        out[2][k] = events[2][i]
-        for a in range(len(events[1])):
-            out[1][a, k] = events[1][a, i]
+        i, to = order[k], place[k]
+        out_position[to] = position[i]
+        out_weight[to] = weight[i]
+        for a in range(len(values)):
+            out_values[a, to] = values[a, i]
 
 
 def in_arrival_order(events: WeighedEvents) -> WeighedEvents:
@@ -158,10 +161,15 @@ def in_arrival_order(events: WeighedEvents) -> WeighedEvents:
     key, start = np.full(1, NO_KEY, np.int32), np.array([0, n], np.int64)
     if events.key.size == 1:
         return WeighedEvents(key, start, events.position, events.values, events.weight)
-    order = np.empty(n, np.int64)
-    order_by_position(events.position, int(events.position.max(initial=-1) >> 1) + 1, order)
+    rows = int(events.position.max(initial=-1) >> 1) + 1
+    order = place = np.arange(n)
+    if rows == n:  # as most often: each event's place is known
+        place = events.position >> 1
+    else:
+        order = np.empty(n, np.int64)
+        order_by_position(events.position, rows, order)
     out = np.empty(n, np.int64), np.empty((len(events.values), n)), np.empty(n, np.int64)
-    take_events(order, (events.position, events.values, events.weight), out)
+    take_events(order, place, (events.position, events.values, events.weight), out)
     return WeighedEvents(key, start, *out)
 
 

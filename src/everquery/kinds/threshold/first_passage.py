@@ -16,7 +16,7 @@ from everquery.core.arrays import Int32s, Int64s
 from everquery.core.jit import kernel
 
 SCANNED_BITS = 5  # of an event's place in time that are not split: 32 events are scanned as fast
-SPARSE = 16  # ranks for each event, from which on sorting is better than counting
+SPARSE = 32  # ranks for each event, from which on sorting is better than counting
 
 
 class Passages(NamedTuple):

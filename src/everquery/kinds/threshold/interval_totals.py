@@ -31,6 +31,7 @@ from everquery.index.weighed import (
 )
 from everquery.kinds.threshold.first_passage import passages
 from everquery.kinds.threshold.interval_fires import pass_rows, scan_fires
+from everquery.kinds.threshold.interval_order import neighbours_first
 from everquery.kinds.threshold.running_sums import (
     BUCKET,
     ENDS_MASK,
@@ -64,7 +65,8 @@ from everquery.kinds.threshold.slack_tree import (
 )
 
 EVENT_NS, NODE_NS, ROW_NS = 200.0, 200.0, 8.0
-SCANNED = 1 << 16  # events looked at to find when rows fire, before a search structure pays
+SCANNED = 1 << 14  # events looked at to find when rows fire, before a search structure pays
+PART_EVENTS, PART_RANKS = 2_048, 4  # events that are taken at a time; one for so many ranks
 CARRIED = HEAVIEST >> 1  # weight that sums may hold before they begin anew, so that none wraps
 
 
@@ -86,15 +88,18 @@ class Grid(NamedTuple):
 
 
 @part
-def rank_of(value: float, lane: int, lanes: Int64s, grid: Grid) -> int:
-    """Return the rank of a value among a lane's ends; -1 if it is below all."""
-    scale, bucket_rank, bounds = grid
-    base = lanes[lane, BUCKET]
+def rank_events(
+    values: Floats, begin: int, end: int, lane: int, lanes: Int64s, scale: Floats,
+    bucket_rank: Int32s, bounds: Floats, ranks: Int64s,
+) -> None:  # fmt: skip
+    """Write the ranks of events among a lane's ends; -1 for one that is below all."""
+    first, base = lanes[lane, RANK], lanes[lane, BUCKET]
     buckets = lanes[lane + 1, BUCKET] - base - 1
-    bucket = base + bucket_of(value, scale[lane, 0], scale[lane, 1], buckets)
-    low, high = bucket_rank[bucket], bucket_rank[bucket + 1]
-    rank: int = rank_in_bucket(value, bounds, low, high) - lanes[lane, RANK]
-    return rank
+    low, times = scale[lane, 0], scale[lane, 1]
+    for i in range(begin, end):
+        bucket = base + bucket_of(values[i], low, times, buckets)
+        least, most = bucket_rank[bucket], bucket_rank[bucket + 1]
+        ranks[i] = rank_in_bucket(values[i], bounds, least, most) - first
 
 
 @part
@@ -143,6 +148,7 @@ def count_intervals(
     """
     group_key, group_start, values, weight = events
     lanes, _, _, _, nodes, sums = watched
+    scale, bucket_rank, bounds = grid
     levels = scratch[: 2 * MOST_LEVELS]
     room = scratch[levels.size : levels.size + sizes[0]]
     at = levels.size + sizes[0] + sizes[1]
@@ -158,8 +164,8 @@ def count_intervals(
             if lanes[lane, KEY] != group_key[group]:
                 continue
         begin, end = group_start[group], group_start[group + 1]
+        rank_events(values, begin, end, lane, lanes, scale, bucket_rank, bounds, ranks)
         for i in range(begin, end):
-            ranks[i] = rank_of(values[i], lane, lanes, grid)
             carried += weight[i]
         size = lanes[lane + 1, RANK] - lanes[lane, RANK]
         if (end - begin) * PASS_RANKS > size and end - begin > 1:
@@ -179,38 +185,6 @@ def count_intervals(
                 lane, due, found, begin, end, ranks, weight, watched, levels, out, fires
             )
     return out, fires, hard, left_over, looked, carried
-
-
-def neighbours_first(lane: Int64s, first: Int64s, last: Int64s) -> Int64s:
-    """Return an order of rows by lane in which those with similar intervals stand together.
-
-    The bits of both ends take turns (a Z-order), so that a run of rows is a small part of the plane
-    of all intervals. Intervals of one length are in order of their ends.
-
-    Parameters
-    ----------
-    lane, first, last : int64, a row
-        Its lane's number, and its ends as ranks of the lane.
-    """
-    bits = int(last.max(initial=1)).bit_length()
-    spare = 63 - int(lane.max(initial=0)).bit_length()
-    lost = max(0, bits - spare // 2)  # of each end; what is lost makes groups wider, and no more
-    place = _spread(first >> lost) << 1 | _spread(last >> lost)
-    order: Int64s = np.argsort(lane << 2 * (bits - lost) | place, kind="stable")
-    return order
-
-
-def _spread(bits: Int64s) -> Int64s:
-    """Return numbers of up to 31 bits with a 0 in front of each bit."""
-    for shift, mask in (
-        (16, 0x0000_FFFF_0000_FFFF),
-        (8, 0x00FF_00FF_00FF_00FF),
-        (4, 0x0F0F_0F0F_0F0F_0F0F),
-        (2, 0x3333_3333_3333_3333),
-        (1, 0x5555_5555_5555_5555),
-    ):
-        bits = (bits | bits << shift) & mask
-    return bits
 
 
 @dataclass(slots=True)
@@ -292,6 +266,29 @@ class IntervalTotals:
 
     def count(self, events: WeighedEvents, flags: Flags) -> Fires:
         """Count events; return which rows fire at which of them, in no order."""
+        n = events.position.size
+        self._behind = True
+        self.spent_ns = 0.0
+        # Of one lane: parts that are taken in turn cost a look each, and rows that fire are then
+        # sought among fewer events, which stay in the cache.
+        size = max(PART_EVENTS, int(np.diff(self.watched.lanes[:, RANK]).max()) // PART_RANKS)
+        if n <= size or events.key.size > 1:
+            return self._count(events, flags)
+        parts = []
+        for first in range(0, n, size):
+            these = slice(first, first + size)
+            position = events.position[these]
+            start = np.array([0, position.size])
+            fires = self._count(
+                WeighedEvents(
+                    events.key, start, position, events.values[:, these], events.weight[these]
+                ),
+                flags,
+            )
+            parts.append(Fires(fires.event + first, fires.row, fires.seen))
+        return Fires(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _count(self, events: WeighedEvents, flags: Flags) -> Fires:
         values = np.ascontiguousarray(events.values[self.rows.shape.attributes[0]])
         ranks = np.empty(values.size, np.int64)
         out, n, hard, left_over, looked, weight = count_intervals(
@@ -305,8 +302,7 @@ class IntervalTotals:
             np.empty(FIRE_WORDS * 64, np.int64),
             np.empty(FIRE_WORDS * 64, np.int64),
         )
-        self._behind = True
-        self.spent_ns = values.size * EVENT_NS + looked * (NODE_NS + FAN * ROW_NS)
+        self.spent_ns += values.size * EVENT_NS + looked * (NODE_NS + FAN * ROW_NS)
         if left_over:
             groups, lanes, rows = hard[: FIRE_WORDS * left_over].reshape(-1, FIRE_WORDS).T
             for group in np.unique(groups):
@@ -346,7 +342,7 @@ class IntervalTotals:
         self.add_up()
         self.watched.sums[:] = 0
         self.watched.rows[:, SINCE] = 0
-        self._carried = 0
+        self._carried, self._behind = 0, True
         self.expect()
 
     def expected_ns(self, events: int) -> float:
