@@ -53,7 +53,7 @@ def warm_up() -> None:
 
 def _compile() -> None:
     """Compile most loops in two processes, each those of some kinds, and all others in this one."""
-    alone = (os.cpu_count() or 1) == 1 or bool(numba.config.DISABLE_JIT)
+    alone = (os.cpu_count() or 1) == 1 or bool(getattr(numba.config, "DISABLE_JIT", False))
     helper = None if alone else subprocess.Popen([sys.executable, "-c", HELPER], **_SILENT)
     if helper is not None:
         try:
