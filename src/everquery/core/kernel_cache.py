@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 from numba.core.compiler import CompileResult
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
 from everquery.core.kernel_folders import PACKAGE, VARIABLE, digest_of_sources, folders
