@@ -19,6 +19,7 @@ HEAVIEST = 1 << 62
 """The most that one event may weigh, and that events which are counted together may."""
 SMALL_LANE = 256  # events that are cheaper to scan than to put into a structure
 FIRE_WORDS = 3
+_NO_KEYS = np.full(1, NO_KEY, np.int32)
 
 
 class Lefts(NamedTuple):
@@ -140,15 +141,22 @@ def weigh_events(
 
 
 @kernel
-def take_events(
-    order: Int64s, place: Int64s, events: tuple[Int64s, Floats, Int64s],
-    out: tuple[Int64s, Floats, Int64s],
-) -> None:  # fmt: skip
-    """Write positions, values and weights of the events `order`, each in its place."""
+def arrange_events(
+    events: tuple[Int64s, Floats, Int64s], out: tuple[Int64s, Floats, Int64s]
+) -> None:
+    """Write positions, values and weights of events in the order of their positions."""
     position, values, weight = events
     out_position, out_values, out_weight = out
-    for k in range(order.size):
-        i, to = order[k], place[k]
+    last = 0
+    for i in range(position.size):
+        last = max(last, position[i] >> 1)
+    place = np.zeros(last + 2, np.int64)  # of each row, once what is in front of it is added up
+    for i in range(position.size):
+        place[(position[i] >> 1) + 1] = 1
+    for row in range(last):
+        place[row + 1] += place[row]
+    for i in range(position.size):
+        to = place[position[i] >> 1]
         out_position[to] = position[i]
         out_weight[to] = weight[i]
         for a in range(len(values)):
@@ -158,19 +166,12 @@ def take_events(
 def in_arrival_order(events: WeighedEvents) -> WeighedEvents:
     """Return the events of all keys together, in the order of the batch."""
     n = events.position.size
-    key, start = np.full(1, NO_KEY, np.int32), np.array([0, n], np.int64)
+    start = np.array([0, n], np.int64)
     if events.key.size == 1:
-        return WeighedEvents(key, start, events.position, events.values, events.weight)
-    rows = int(events.position.max(initial=-1) >> 1) + 1
-    order = place = np.arange(n)
-    if rows == n:  # as most often: each event's place is known
-        place = events.position >> 1
-    else:
-        order = np.empty(n, np.int64)
-        order_by_position(events.position, rows, order)
+        return WeighedEvents(_NO_KEYS, start, events.position, events.values, events.weight)
     out = np.empty(n, np.int64), np.empty((len(events.values), n)), np.empty(n, np.int64)
-    take_events(order, place, (events.position, events.values, events.weight), out)
-    return WeighedEvents(key, start, *out)
+    arrange_events((events.position, events.values, events.weight), out)
+    return WeighedEvents(_NO_KEYS, start, *out)
 
 
 def light_parts(events: WeighedEvents) -> list[WeighedEvents]:

@@ -103,23 +103,26 @@ def rank_events(
 
 
 @part
-def lane_of(key: int, lanes: Int64s, lane: int) -> int:
-    """Return the first lane from `lane` on whose key is not below a key; O(log of the distance)."""
+def find_lanes(group_key: Int32s, lanes: Int64s, out: Int64s) -> None:
+    """Write the lane of each key, -1 for one without; O(log of the distance between two)."""
     most = len(lanes) - 1
-    step = 1
-    high = lane
-    while high < most and lanes[high, KEY] < key:
-        lane = high + 1
-        high += step
-        step *= 2
-    high = min(high, most)
-    while lane < high:
-        middle = (lane + high) >> 1
-        if lanes[middle, KEY] < key:
-            lane = middle + 1
-        else:
-            high = middle
-    return lane
+    lane = 0
+    for group in range(group_key.size):
+        key = group_key[group]
+        step = 1
+        high = lane
+        while high < most and lanes[high, KEY] < key:
+            lane = high + 1
+            high += step
+            step *= 2
+        high = min(high, most)
+        while lane < high:
+            middle = (lane + high) >> 1
+            if lanes[middle, KEY] < key:
+                lane = middle + 1
+            else:
+                high = middle
+        out[group] = lane if lane < most and lanes[lane, KEY] == key else -1
 
 
 @kernel
@@ -153,18 +156,18 @@ def count_intervals(
     room = scratch[levels.size : levels.size + sizes[0]]
     at = levels.size + sizes[0] + sizes[1]
     due = scratch[levels.size + sizes[0] : at]
-    keyed = lanes[0, KEY] >= 0
     fires, left_over, looked, carried = 0, 0, 0, 0
-    lane = 0
+    # Group by group in each of three loops, so that what one waits for can be fetched for others.
+    lane_of_group = np.empty(group_key.size, np.int64)
+    find_lanes(group_key, lanes, lane_of_group)
     for group in range(group_key.size):
-        if keyed:
-            lane = lane_of(group_key[group], lanes, lane)
-            if lane == len(lanes) - 1:
-                break
-            if lanes[lane, KEY] != group_key[group]:
-                continue
-        begin, end = group_start[group], group_start[group + 1]
-        rank_events(values, begin, end, lane, lanes, scale, bucket_rank, bounds, ranks)
+        lane, begin, end = lane_of_group[group], group_start[group], group_start[group + 1]
+        if lane >= 0:
+            rank_events(values, begin, end, lane, lanes, scale, bucket_rank, bounds, ranks)
+    for group in range(group_key.size):
+        lane, begin, end = lane_of_group[group], group_start[group], group_start[group + 1]
+        if lane < 0:
+            continue
         for i in range(begin, end):
             carried += weight[i]
         size = lanes[lane + 1, RANK] - lanes[lane, RANK]
@@ -172,7 +175,9 @@ def count_intervals(
             add_many(ranks, weight, begin, end, lane, lanes, sums, scratch, at)
         else:
             add_few(ranks, weight, begin, end, lane, lanes, sums)
-        if not could_fire(lane, lanes, nodes, sums):
+    for group in range(group_key.size):
+        lane, begin, end = lane_of_group[group], group_start[group], group_start[group + 1]
+        if lane < 0 or not could_fire(lane, lanes, nodes, sums):
             continue
         found, seen = look_for_due(lane, watched, flags, levels, room, due)
         looked += seen
@@ -213,6 +218,9 @@ class IntervalTotals:
     lefts: Lefts
     share: float
     spent_ns: float
+    # Many events of one lane are taken in parts: a look costs little, and rows that fire are then
+    # sought among fewer events, which stay in the cache.
+    _part: int = field(repr=False)
     _sizes: tuple[int, int] = field(repr=False)
     _scratch: Int64s = field(repr=False)
     _carried: int = 0  # weight that the sums hold
@@ -246,7 +254,7 @@ class IntervalTotals:
         watched = Watched(lanes, table, rows.slot, repeats, nodes, sums)
         bound_nodes(watched)
         sizes = int(np.diff(lanes[:, NODE]).max()), int(lane_size.max())
-        room = 2 * MOST_LEVELS + sum(sizes) + int(np.diff(rank_start).max())
+        widest = int(np.diff(rank_start).max())
         return cls(
             rows=rows,
             lane_key=lane_key,
@@ -255,8 +263,9 @@ class IntervalTotals:
             lefts=Lefts(table[:, LEFT], table[:, TOTAL], repeats),
             share=float((last - first).sum()) / (len(rows) * bounds.size / lane_key.size),
             spent_ns=0.0,
+            _part=max(PART_EVENTS, widest // PART_RANKS),
             _sizes=sizes,
-            _scratch=np.zeros(room, np.int64),
+            _scratch=np.zeros(2 * MOST_LEVELS + sum(sizes) + widest, np.int64),
         )
 
     @property
@@ -269,9 +278,7 @@ class IntervalTotals:
         n = events.position.size
         self._behind = True
         self.spent_ns = 0.0
-        # Of one lane: parts that are taken in turn cost a look each, and rows that fire are then
-        # sought among fewer events, which stay in the cache.
-        size = max(PART_EVENTS, int(np.diff(self.watched.lanes[:, RANK]).max()) // PART_RANKS)
+        size = self._part
         if n <= size or events.key.size > 1:
             return self._count(events, flags)
         parts = []
