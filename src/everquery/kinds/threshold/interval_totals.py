@@ -203,8 +203,6 @@ class IntervalTotals:
     lane_key : int32, a lane
     grid : Grid
     watched : Watched
-    lefts : Lefts
-        Views of it.
     share : float
         The part of its lane's ends that an interval spans, on average.
     spent_ns : float
@@ -215,7 +213,6 @@ class IntervalTotals:
     lane_key: Int32s
     grid: Grid
     watched: Watched
-    lefts: Lefts
     share: float
     spent_ns: float
     # Many events of one lane are taken in parts: a look costs little, and rows that fire are then
@@ -260,13 +257,18 @@ class IntervalTotals:
             lane_key=lane_key,
             grid=Grid(np.stack([grid_low, grid_scale], axis=1), bucket_rank, bounds),
             watched=watched,
-            lefts=Lefts(table[:, LEFT], table[:, TOTAL], repeats),
             share=float((last - first).sum()) / (len(rows) * bounds.size / lane_key.size),
             spent_ns=0.0,
             _part=max(PART_EVENTS, widest // PART_RANKS),
             _sizes=sizes,
             _scratch=np.zeros(2 * MOST_LEVELS + sum(sizes) + widest, np.int64),
         )
+
+    @property
+    def lefts(self) -> Lefts:
+        """What each row lacks, as views: kept ones would be copies where a shard is loaded."""
+        table = self.watched.rows
+        return Lefts(table[:, LEFT], table[:, TOTAL], self.watched.repeats)
 
     @property
     def row_start(self) -> Int64s:
