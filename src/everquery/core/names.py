@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -291,6 +292,9 @@ class NameTable:
         Under a secret of this table's own: of use only here.
     """
 
+    CACHES: ClassVar[tuple[str, ...]] = ("_strings",)  # that no copy of the table needs
+    _strings: pa.Array | None = None
+
     def __init__(self) -> None:
         self._key = random_key()
         self._digests = no_digests(0)
@@ -299,7 +303,6 @@ class NameTable:
         self._heap: Bytes = np.empty(512, np.uint8)
         self.hashes: Uint64s = np.empty(32, np.uint64)
         self._count = 0
-        self._strings: pa.Array | None = None
         self._one = np.zeros(2, np.int64), np.empty(1, np.int32)  # for one name at a time
 
     def __len__(self) -> int:

@@ -249,10 +249,11 @@ class _Reader:
 
 
 def _attributes(value: object) -> list[str]:
-    """Return the names of all that an object holds."""
+    """Return the names of all that an object holds, but for what its class calls caches."""
     slots = [name for cls in type(value).__mro__ for name in vars(cls).get("__slots__", ())]
     names = [*slots, *getattr(value, "__dict__", {})]
-    return [name for name in dict.fromkeys(names) if hasattr(value, name)]
+    caches = getattr(type(value), "CACHES", ())
+    return [name for name in dict.fromkeys(names) if hasattr(value, name) and name not in caches]
 
 
 def _allowed(module: str) -> bool:

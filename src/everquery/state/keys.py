@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 
@@ -47,6 +49,9 @@ class KeyTable:
         Earlier events, of keys whose last one lacks values.
     """
 
+    CACHES: ClassVar[tuple[str, ...]] = ("_recent",)  # that no copy of the table needs
+    _recent: dict[Key, int] | None = None  # the numbers of keys that came one by one
+
     def __init__(self, attributes: int, *, keyed: bool) -> None:
         self._names = NameTable()
         self.keyed = keyed
@@ -56,7 +61,6 @@ class KeyTable:
         self.last_time: Array = np.zeros(16, np.int64)
         self.last: Floats = np.zeros((attributes, 16))
         self.sights = Sights(attributes)
-        self._recent: dict[Key, int] = {}  # the numbers of keys that came one by one
 
     def __len__(self) -> int:
         return len(self._names) if self.keyed else 1
@@ -94,7 +98,7 @@ class KeyTable:
         if not pa.types.is_dictionary(keys.type):
             self._expect(keys.type, error)
             if len(keys) == 1:
-                number = self._recent.get(keys[0].as_py(), ABSENT)
+                number = self._recent_number(keys[0].as_py())
                 if number != ABSENT:
                     return np.array([number], np.int32)
             if len(keys) <= MOST_LOOKED_UP:
@@ -142,7 +146,7 @@ class KeyTable:
 
         It is looked for in Python's own table first: that takes a twentieth of the time.
         """
-        number = self._recent.get(key, ABSENT)
+        number = self._recent_number(key)
         if number == ABSENT:
             try:
                 number = self.find(key)
@@ -152,9 +156,12 @@ class KeyTable:
                 self._note_recent(key, number)
         return number
 
+    def _recent_number(self, key: Key) -> int:
+        return ABSENT if self._recent is None else self._recent.get(key, ABSENT)
+
     def _note_recent(self, key: Key, number: int) -> None:
-        if len(self._recent) >= MOST_RECENT:
-            self._recent.clear()
+        if self._recent is None or len(self._recent) >= MOST_RECENT:
+            self._recent = {}
         self._recent[key] = number
 
     def had_events(self) -> Bools:
@@ -172,7 +179,7 @@ class KeyTable:
 
         The order of the others stays; those that are forgotten have `ABSENT`.
         """
-        self._recent.clear()
+        self._recent = None
         after = np.full(len(self), ABSENT, np.int32)
         after[numbers] = np.arange(numbers.size)
         names = NameTable()

@@ -147,6 +147,17 @@ def test_a_shard_comes_back_into_one_of_the_same_make():
         assert index.layers._build is not None, kind
 
 
+def test_caches_are_not_written():
+    shard = Shard(eq.Stream("s", key="k", attributes=["x"]))
+    shard.process(pa.table({"k": ["a"], "x": [1.0]}))
+    assert shard.contents.keys.known_number("a") == 0
+    assert shard.key_names.to_pylist() == ["a"]
+    written = repr(flatten(shard, [shard.stream])[0])
+    assert "_offsets" in written
+    assert "_strings" not in written
+    assert "_recent" not in written
+
+
 # -- files -----------------------------------------------------------------------------------------
 
 
