@@ -157,7 +157,7 @@ class _Room:
         self.ids: Uint64s = self._of("ids", np.uint64, 2 * n)
 
     def _of(self, name: str, kind: Any, size: int) -> Array:  # noqa: ANN401 - as NumPy has it
-        buffer = self._buffers[name] = pa.allocate_buffer(8 * size)
+        buffer = self._buffers[name] = pa.allocate_buffer(np.dtype(kind).itemsize * size)
         return np.frombuffer(buffer, kind, size)
 
     def column(self, name: str, kind: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
