@@ -5,7 +5,7 @@ level. A node has an interval that holds those of all its rows, and the weight a
 them could fire: no row gains more than the node's interval does. So a look begins at the root and
 goes down only where the weight has come, and costs about as much as the rows that fire, not as the
 rows that wait. This is the slack of range-thresholding, section 3.2, lent to groups of rows instead
-of to the nodes of each row: a row hears of its weight once or twice in its life, not 40 times.
+of to the nodes of each row: no row has nodes and heaps of its own.
 
 The nodes of all lanes are in one table, lane by lane, each lane's from the lowest level to its
 root.
