@@ -211,10 +211,16 @@ def _write(
         )
         return seen
 
-    seen: Bytes = np.bitwise_or.reduce(crew.map(write, pieces))
+    def write_all() -> Bytes:
+        first, *others = crew.map(write, pieces)
+        for other in others:
+            first |= other
+        return first
+
+    seen = write_all()
     if seen[NO_DIGEST]:
         digests = names.digests(notices)
-        seen = np.bitwise_or.reduce(crew.map(write, pieces))
+        seen = write_all()
     return seen
 
 
