@@ -31,18 +31,18 @@ class Lanes(NamedTuple):
         The keys that there are, ascending.
     start : int64, shape (lanes + 1,)
         Where the rows of each begin in `order`.
+    as_given : bool
+        Whether rows came in this order, as those of a snapshot do.
     """
 
     order: Int32s
     key: Int32s
     start: Int64s
+    as_given: bool = False
 
     def taken_from(self, rows: Rows) -> Rows:
-        """Return the rows in this order; ends may be shared where it is theirs already.
-
-        It is where rows come from a snapshot.
-        """
-        if np.array_equal(self.order, np.arange(self.order.size, dtype=np.int32)):
+        """Return the rows in this order; ends are shared where it is theirs already."""
+        if self.as_given:
             return replace(rows, slot=rows.slot.copy(), key=rows.key.copy())
         return rows.take(self.order)
 
@@ -55,6 +55,11 @@ def sort_into_lanes(key: Int32s, value: Floats) -> Lanes:
     key : int32, shape (n,), from -1 on
     value : float64, shape (n,)
     """
+    value = np.ascontiguousarray(value)
+    if key.size and is_in_order(key, value):
+        order = np.arange(key.size, dtype=np.int32)
+        first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        return Lanes(order, key[first], np.append(first, key.size), as_given=True)
     most = int(key.max(initial=-1)) + 2
     if most > SPARSE * key.size + 1_024:  # few rows of many keys: number those that there are
         lane_key, dense = np.unique(key, return_inverse=True)
@@ -81,7 +86,7 @@ def _sorted(key: Int32s, value: Floats, lanes: int) -> tuple[Int32s, Int64s]:
         return order_in_lanes(value, start), start
     order = np.empty(key.size, np.int32)
     values = np.empty(key.size, np.float64)
-    fill_lanes(key, np.ascontiguousarray(value), start, order, values)
+    fill_lanes(key, value, start, order, values)
     sort_lanes(values, order, start)
     return order, start
 
@@ -117,6 +122,15 @@ def fill_lanes(key: Int32s, value: Floats, start: Int64s, order: Int32s, values:
 def is_above(left: float, right: float) -> bool:
     """Tell whether the one comes behind the other; NaN is above everything else."""
     return left > right or (left != left and right == right)
+
+
+@kernel
+def is_in_order(key: Int32s, value: Floats) -> bool:
+    """Tell whether rows are in the order of their keys, and of the value within each."""
+    for i in range(1, key.size):
+        if key[i] < key[i - 1] or (key[i] == key[i - 1] and is_above(value[i - 1], value[i])):
+            return False
+    return True
 
 
 @kernel

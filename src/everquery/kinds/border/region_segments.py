@@ -61,9 +61,10 @@ class RegionSegments:
         n = len(rows)
         ends = np.stack([rows.low, rows.high])
         order = np.empty(ends.shape, np.int32)
+        order[PLUS, 0] = np.arange(n, dtype=np.int32)  # in order already
         for side, a in np.ndindex(ends.shape[:2]):
-            first = (side, a) == (PLUS, 0)  # in order already
-            order[side, a] = np.arange(n) if first else order_in_lanes(ends[side, a], lanes.start)
+            if (side, a) != (PLUS, 0):
+                order[side, a] = order_in_lanes(ends[side, a], lanes.start)
         level_start = pyramid_levels(n)
         maxima = np.empty(level_start[-1], np.float64)
         fill_maxima(ends[MINUS, 0], maxima, level_start)
