@@ -19,7 +19,7 @@ from everquery.core.jit import kernel
 from everquery.index.cei import CeiSegment
 from everquery.index.rows import Rows
 from everquery.index.sort_keys import PLACE_SHIFT, SLOT_SHIFT
-from everquery.state.admission import group_rows, survey
+from everquery.state.admission_loops import group_rows, survey
 
 ENTER, LEAVE = 0, 1  # the codes of our index, so that what is written can be compared
 CHUNK = 1_000  # events whose matching sets are held at once: they stay in the cache

@@ -16,14 +16,22 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
-from everquery.core.jit import kernel
+from everquery.core.arrays import Array, Bools, Floats, Int32s, Int64s
 from everquery.core.parts import Saved
 from everquery.core.spans import LONGEST_SPAN, SpanLike, read_span
 from everquery.errors import InvalidBatchError
 from everquery.index.rows import Grouped
 from everquery.queries.spans import in_words
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
+from everquery.state.admission_loops import (
+    admit_groups,
+    gather,
+    group_rows,
+    in_order,
+    remember_groups,
+    span_of,
+    survey,
+)
 from everquery.state.clock_guard import ClockGuard
 from everquery.state.keys import KeyTable
 from everquery.state.partial import Partial
@@ -32,145 +40,6 @@ from everquery.stream import SPANS, Stream
 _NO_ROWS = np.empty(0, np.int64)
 _NO_KEYS = np.empty(0, np.int32)
 FIGURES = ("arrived", "newest", "oldest", "began", "passed")
-
-
-@kernel
-def in_order(time: Array) -> bool:
-    """Tell whether no event is before the one in front of it."""
-    for i in range(1, time.size):
-        if time[i] < time[i - 1]:
-            return False
-    return True
-
-
-@kernel
-def span_of(time: Array) -> tuple[int | float, int | float]:
-    """Return the least and the largest of some times."""
-    least = largest = time[0]
-    for i in range(1, time.size):
-        least = min(least, time[i])
-        largest = max(largest, time[i])
-    return least, largest
-
-
-@kernel
-def survey(keys: Int32s, values: Floats, counts: Int32s, touched: Int32s) -> tuple[int, bool]:
-    """Count each key's events in `counts`, which comes zeroed, and list the keys.
-
-    Returns
-    -------
-    How many keys there are, and whether a value is NaN.
-    """
-    n = 0
-    for i in range(keys.size):
-        if counts[keys[i]] == 0:
-            touched[n] = keys[i]
-            n += 1
-        counts[keys[i]] += 1
-    for a in range(values.shape[0]):
-        unknown = 0
-        for i in range(keys.size):
-            unknown += values[a, i] != values[a, i]
-        if unknown:
-            return n, True
-    return n, False
-
-
-@kernel
-def group_rows(
-    keys: Int32s, group_key: Int32s, counts: Int32s, start: Int64s, member: Int64s
-) -> None:
-    """List each key's rows together and in order; leave `counts` zeroed."""
-    begin = 0
-    for group in range(group_key.size):
-        start[group] = begin
-        size = counts[group_key[group]]
-        counts[group_key[group]] = begin
-        begin += size
-    start[group_key.size] = begin
-    for i in range(keys.size):
-        member[counts[keys[i]]] = i
-        counts[keys[i]] += 1
-    for group in range(group_key.size):
-        counts[group_key[group]] = 0
-
-
-@kernel
-def admit_groups(
-    group_key: Int32s,
-    start: Int64s,
-    member: Int64s,
-    time: Array,
-    timed: bool,
-    expire_after: Array,
-    seen: Bytes,
-    last_time: Array,
-    next_seq: Int64s,
-    seq: Int64s,
-    late: Bools,
-    fresh: Bytes,
-    previous: Int64s,
-) -> int:
-    """Give each key's events their numbers in order, and find the late ones and the expiries.
-
-    Late rows are taken out of `member` and `start` in place; the number of rows kept is returned.
-    ``previous`` gets, for a fresh row, the row before it of its key, or -1 if that is an older one.
-    """
-    kept = 0
-    expiring = expire_after.size > 0
-    begin = start[0]
-    for group in range(group_key.size):
-        key = group_key[group]
-        end = start[group + 1]
-        start[group] = kept
-        before = -1
-        in_sight = seen[key] != 0
-        for at in range(begin, end):
-            row = member[at]
-            if timed and next_seq[key] > 0 and time[row] < last_time[key]:
-                late[row] = True
-                continue
-            expired = 0
-            if expiring and in_sight and time[row] - expire_after[0] >= last_time[key]:
-                expired = 1
-                previous[row] = before
-            member[kept] = row
-            fresh[kept] = expired
-            kept += 1
-            seq[row] = next_seq[key]
-            next_seq[key] += 1
-            in_sight = True
-            if timed:
-                last_time[key] = time[row]
-            before = row
-        begin = end
-    start[group_key.size] = kept
-    return kept
-
-
-@kernel
-def gather(member: Int64s, values: Floats, position: Int64s, grouped: Floats) -> None:
-    """Write what `Grouped` has of rows: positions, values, and a last row of zeros."""
-    attributes = values.shape[0]
-    for i in range(member.size):
-        position[i] = 2 * member[i] + 1
-        grouped[attributes, i] = 0.0
-    for a in range(attributes):
-        for i in range(member.size):
-            grouped[a, i] = values[a, member[i]]
-
-
-@kernel
-def remember_groups(
-    group_key: Int32s, start: Int64s, values: Floats, seen: Bytes, last: Floats
-) -> None:
-    """Note each key's last values, and that it is in sight."""
-    for group in range(group_key.size):
-        if start[group + 1] > start[group]:
-            key = group_key[group]
-            seen[key] = 1
-            for a in range(last.shape[0]):
-                last[a, key] = values[a, start[group + 1] - 1]
 
 
 class Admission:
