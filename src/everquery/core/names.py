@@ -316,9 +316,18 @@ class NameTable:
         self._run(names, 0, False, False, out)
         return out
 
-    def find_one(self, name: str) -> int:
-        """Return the number of a name, or `ABSENT`; without the cost of an Arrow array."""
-        data = np.frombuffer(name.encode(errors="surrogatepass"), np.uint8)
+    def find_one(self, name: str | int) -> int:
+        """Return the number of a name, or `ABSENT`; without the cost of an Arrow array.
+
+        Raises
+        ------
+        OverflowError
+            If it is an integer of more than 64 bits.
+        """
+        if isinstance(name, str):
+            data = np.frombuffer(name.encode(errors="surrogatepass"), np.uint8)
+        else:
+            data = np.frombuffer(name.to_bytes(8, "little", signed=True), np.uint8)
         starts, out = self._one
         starts[1] = data.size
         intern_names(
