@@ -300,7 +300,7 @@ def _drop_table(connection, chance, forged):
 def _definition(connection, chance, forged):
     rows = connection.execute("SELECT * FROM everquery_streams").fetchall()
     row = dict(zip(TABLES["everquery_streams"], chance.choice(rows), strict=True))
-    text = flipped(row["definition"].encode(), chance).decode(errors="replace")
+    text = flipped(str(row["definition"]).encode(), chance).decode(errors="replace")
     _write(connection, "everquery_streams", row, {**row, "definition": text}, forged=forged)
 
 
