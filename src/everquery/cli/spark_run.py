@@ -177,11 +177,10 @@ class SparkRun:
         schema: pa.Schema,
         integers: bool,
     ) -> StreamingJob:
-        from everquery.spark import watch
-        from everquery.spark.file_source import event_files
+        from everquery.spark import read_files, watch
         from everquery.spark.job import StreamingJob
 
-        events = event_files(
+        events = read_files(
             spark,
             self.stream,
             self.plan.inputs,

@@ -225,7 +225,8 @@ def encode(names: pa.Array) -> Encoded:
         return Encoded(_bytes_of(None), np.zeros(1, np.int64), valid)
     if kind not in _TEXT_OFFSETS:
         raise TypeError(f"names are strings or 64-bit integers, not {kind}")
-    starts = np.frombuffer(buffers[1], _TEXT_OFFSETS[kind])[names.offset : names.offset + n + 1]
+    offsets = np.dtype(_TEXT_OFFSETS[kind])  # the buffer may have some bytes more than these
+    starts = np.frombuffer(buffers[1], offsets, n + 1, names.offset * offsets.itemsize)
     return Encoded(_bytes_of(buffers[2]), starts.astype(np.int64), valid)
 
 

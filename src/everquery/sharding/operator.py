@@ -23,11 +23,12 @@ from everquery.sharding.durable import DurableShard
 from everquery.sharding.job import Job
 from everquery.sharding.journal import Store
 from everquery.sharding.logged_queries import LogPart
-from everquery.sharding.packing import unpack
+from everquery.sharding.packing import Unpacked, unpack
 from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import HeldOut, Quarantine
 from everquery.sharding.routing import across_keys, leaves, queries_of, without, wrong_keys
 from everquery.state.partial import Partial
+from everquery.stream import Stream
 
 # The queries that live shards were without when they were last committed. Arrays that are kept have
 # proof that they are as of then.
@@ -42,11 +43,12 @@ class Input:
     Attributes
     ----------
     log : the parts of the registry's log, in any order
-    events : pairs of where a blob was packed, which sorts, and the blob; in any order
+    events : pairs of where events were packed, which sorts, and the blob or the events themselves;
+        in any order
     """
 
     log: Sequence[LogRow]
-    events: Sequence[tuple[tuple[int, ...], bytes]]
+    events: Sequence[tuple[tuple[int, ...], bytes | Unpacked]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +226,8 @@ class _Batch:
         log = self._apply(here)
         self._lap("changes")
         blobs = [
-            (packed, unpack(blob, self.job.stream, self.job.time_type))
-            for packed, blob in self.given.events
+            (packed, part if isinstance(part, Unpacked) else unpack(part, *self._types()))
+            for packed, part in self.given.events
         ]
         # By source first: a source may number its partitions otherwise when a batch is done again.
         blobs.sort(key=lambda pair: (first_source(pair[1].metadata), pair[0]))
@@ -251,6 +253,9 @@ class _Batch:
             carried = here.carried.step(notices, here.shard.accepted, held, names, earlier)
         self._lap("events")
         return notices, carried, log
+
+    def _types(self) -> tuple[Stream, pa.DataType]:
+        return self.job.stream, self.job.time_type
 
     def _apply(self, here: DurableShard) -> list[LogPart]:
         """Apply the log, and return what of it is to be kept."""

@@ -83,6 +83,11 @@ class Packer:
     secret: bytes = NO_SECRET
     time_type: pa.DataType | None = None
 
+    @property
+    def units(self) -> int:
+        """How many shards there are in all."""
+        return self.shards + self.wide
+
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, shard and blob; the numbers count what was packed together, in order.
 
@@ -94,37 +99,35 @@ class Packer:
         short = map(with_short_sources, batches)
         joined = _joined(short, self.blob_rows, divided * self.blob_bytes)
         for number, table in enumerate(joined):
-            carried = table.select(list(self.carried)).replace_schema_metadata(None)
-            arrivals = in_time_type(
-                decode(table, self.stream), self.time_type, str(self.stream.time)
-            )
-            arrivals = _judged(arrivals, table, self.stream)
-            for shard, blob in self._split(arrivals, carried, places_of(table)):
+            packed: Unpacked | None = None
+            for shard, part in self.divide(table):
+                if part is not packed:  # wide shards get the same
+                    packed, blob = part, _blob(part)
                 yield number, shard, blob
 
-    def _split(
-        self, arrivals: Arrivals, carried: pa.Table, places: Places | None
-    ) -> Iterator[tuple[int, bytes]]:
-        """Yield shard and blob."""
+    def divide(self, table: pa.Table) -> Iterator[tuple[int, Unpacked]]:
+        """Yield shard and its events, decoded and checked; see `pack`."""
+        carried = table.select(list(self.carried)).replace_schema_metadata(None)
+        arrivals = in_time_type(decode(table, self.stream), self.time_type, str(self.stream.time))
+        arrivals = _judged(arrivals, table, self.stream)
         timed = self.stream.time is not None
         if timed:
             arrivals = _with_ends_of_time(arrivals)
-        if arrivals.key is None:
-            yield 0, _blob(arrivals, np.arange(len(arrivals)), None, carried, places)
-            return
         key = arrivals.key
-        if not pa.types.is_dictionary(key.type):
+        if key is not None and not pa.types.is_dictionary(key.type):
             key = key.dictionary_encode()
-        of_key, start, order = self._order(key)
-        for shard in range(self.shards):
-            rows = order[start[shard] : start[shard + 1]]
-            if rows.size or timed:
-                here = _keys_of_shard(key, np.flatnonzero(of_key == shard), rows)
-                yield shard, _blob(arrivals, rows, here, carried, places)
-        if self.wide:
-            blob = _blob(arrivals, np.arange(len(arrivals)), key, carried, places)
-            for shard in range(self.shards, self.shards + self.wide):
-                yield shard, blob
+        whole = _part(arrivals, None, key, carried, places_of(table))
+        if key is None or self.shards == 1:
+            yield 0, whole
+        else:
+            of_key, start, order = self._order(key)
+            for shard in range(self.shards):
+                rows = order[start[shard] : start[shard + 1]]
+                if rows.size or timed:
+                    here = _keys_of_shard(key, np.flatnonzero(of_key == shard), rows)
+                    yield shard, _part(arrivals, rows, here, carried, places_of(table))
+        for shard in range(self.shards, self.units):
+            yield shard, whole
 
     def _order(self, key: pa.DictionaryArray) -> tuple[Int32s, Int64s, Int64s]:
         """Return the shard of each distinct key, and all rows by shard."""
@@ -162,8 +165,10 @@ def _judged(arrivals: Arrivals, table: pa.Table, stream: Stream) -> Arrivals:
 
     A row of which the clock is null is not ahead.
     """
-    if stream.max_ahead is None or pa.types.is_null(arrivals.time_type):
+    if stream.max_ahead is None:
         return arrivals
+    if pa.types.is_null(arrivals.time_type):
+        return replace(arrivals, latest=np.inf)
     span = span_in_units(stream.max_ahead, arrivals.time_type, str(stream.time))
     clock = _in_units(table[CLOCK].combine_chunks(), arrivals.time_type)
     most = np.iinfo(np.int64).max - int(span)  # so that no sum is beyond 64 bits
@@ -205,36 +210,49 @@ def _keys_of_shard(key: pa.DictionaryArray, here: Int64s, rows: Int64s) -> pa.Di
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=absent), names)
 
 
-def _blob(
+def _part(
     arrivals: Arrivals,
-    rows: Int64s,
+    rows: Int64s | None,
     key: pa.DictionaryArray | None,
     carried: pa.Table,
     places: Places | None,
-) -> bytes:
+) -> Unpacked:
+    """Return the events of some rows, or of all."""
+    picked = replace(arrivals, key=key, text=None)
+    if rows is not None:
+        picked = replace(
+            picked,
+            time=None if arrivals.time is None else arrivals.time[rows],
+            values=arrivals.values[:, rows],
+            weight=None if arrivals.weight is None else arrivals.weight[rows],
+            refused=arrivals.refused[rows],
+            culprit=arrivals.culprit[rows],
+        )
+        carried = carried.take(pa.array(rows)) if carried.num_columns else carried
+        places = None if places is None else places.take(rows)
+    known = {} if places is None else places.metadata()
+    return Unpacked(picked, carried, known, None if places is None else places.offset)
+
+
+def _blob(part: Unpacked) -> bytes:
+    arrivals = part.arrivals
     columns: dict[str, pa.Array] = {}
-    if key is not None:
-        columns["key"] = key
+    if arrivals.key is not None:
+        columns["key"] = arrivals.key
     if arrivals.time is not None:
-        columns["time"] = pa.array(arrivals.time[rows])
+        columns["time"] = pa.array(arrivals.time)
     for a, values in enumerate(arrivals.values):
-        columns[f"value.{a}"] = pa.array(values[rows])
+        columns[f"value.{a}"] = pa.array(values)
     if arrivals.weight is not None:
-        columns["weight"] = pa.array(arrivals.weight[rows])
-    refused = arrivals.refused[rows]
-    if refused.any():
-        columns["refused"] = pa.array(refused)
-        columns["culprit"] = pa.array(arrivals.culprit[rows])
-    if carried.num_columns:
-        picked = carried.take(pa.array(rows))
-        for name, column in zip(picked.column_names, picked.columns, strict=True):
-            columns[_CARRIED + name] = column
-    known: dict[bytes, bytes] = {}
-    if places is not None:
-        here = places.take(rows)
-        known |= here.metadata()
-        if here.offset is not None:
-            columns["offset"] = pa.array(here.offset)
+        columns["weight"] = pa.array(arrivals.weight)
+    if arrivals.refused.any():
+        columns["refused"] = pa.array(arrivals.refused)
+        columns["culprit"] = pa.array(arrivals.culprit)
+    for name, column in zip(part.carried.column_names, part.carried.columns, strict=True):
+        columns[_CARRIED + name] = column
+    known = dict(part.metadata)
+    if part.offset is not None:
+        columns["offset"] = pa.array(part.offset)
     if arrivals.newest is not None:
         known[b"newest"] = repr(arrivals.newest).encode()
         known[b"oldest"] = repr(arrivals.oldest).encode()
@@ -243,7 +261,7 @@ def _blob(
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """The events of a blob.
+    """The events that a shard gets, decoded and checked.
 
     Attributes
     ----------

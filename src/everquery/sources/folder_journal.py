@@ -6,19 +6,27 @@ folders are taken in the order of their names, those that come later behind them
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import uuid4
 
 from everquery.errors import UnreadableFileError
-from everquery.sources.formats import KNOWN_NAMES, is_known
+from everquery.sources.formats import KNOWN_NAMES, format_of, is_known
 from everquery.sources.sections import Section, sections_of
+
+_PARQUET_END = b"PAR1"
 
 
 class FolderJournal:
     """The sections of some files and folders, in a file that only grows.
+
+    Several programs may follow one journal: each reads what others have noted before it looks.
 
     Parameters
     ----------
@@ -30,6 +38,8 @@ class FolderJournal:
     Attributes
     ----------
     sections : list of Section
+    name : str
+        Drawn when the journal was begun; numbers of sections are of no other journal.
     """
 
     def __init__(self, path: Path, inputs: Sequence[Path]) -> None:
@@ -37,20 +47,43 @@ class FolderJournal:
         self._inputs = list(inputs)
         self._seen: set[str] = set()
         self._looks: dict[Path, tuple[int, int]] = {}
+        self._read = 0  # bytes of the journal
         self.sections: list[Section] = []
-        self._load()
+        self.name = ""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._alone() as file:
+            if not self.name and not self.sections:
+                self.name = uuid4().hex
+                self._write(file, [{"journal": self.name}])
 
-    def _load(self) -> None:
-        if not self._path.exists():
+    @contextmanager
+    def _alone(self) -> Iterator[BinaryIO]:
+        """Have the journal to oneself, up to date."""
+        with self._path.open("ab+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(self._read)
+            text = file.read()
+            whole = text[: text.rfind(b"\n") + 1]
+            self._read += len(whole)
+            if whole != text:  # a crash has cut the last line
+                file.truncate(self._read)
+            for line in whole.splitlines():
+                self._note(json.loads(line))
+            yield file
+
+    def _note(self, line: dict[str, Any]) -> None:
+        if "journal" in line:
+            self.name = line["journal"]
             return
-        text = self._path.read_bytes()
-        whole = text[: text.rfind(b"\n") + 1]  # a crash may have cut the last line
-        if whole != text:
-            with self._path.open("rb+") as file:
-                file.truncate(len(whole))
-        for line in whole.splitlines():
-            self.sections.append(Section(**json.loads(line)))
-            self._seen.add(self.sections[-1].path)
+        self.sections.append(Section(**line))
+        self._seen.add(self.sections[-1].path)
+
+    def _write(self, file: BinaryIO, lines: Sequence[dict[str, Any]]) -> None:
+        text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+        self._read += len(text)
 
     def look(self, *, finished: bool) -> None:
         """Note the files that are new.
@@ -61,17 +94,25 @@ class FolderJournal:
             Whether to leave out files that have changed since the last look: who writes them may
             not be done.
         """
-        fresh = [path for path in files_of(self._inputs) if str(path.resolve()) not in self._seen]
-        for path in fresh:
-            if finished and not self._is_finished(path):
-                continue
-            found = list(sections_of(path.resolve()))
-            self._append(found)
-            self._seen.add(str(path.resolve()))
+        if not self._new_files():
+            return
+        with self._alone() as file:
+            for path in self._new_files():
+                if finished and not self._is_finished(path):
+                    continue
+                found = list(sections_of(path.resolve()))
+                self._write(file, [asdict(section) for section in found])
+                self.sections += found
+                self._seen.add(str(path.resolve()))
+
+    def _new_files(self) -> list[Path]:
+        return [path for path in files_of(self._inputs) if str(path.resolve()) not in self._seen]
 
     def _is_finished(self, path: Path) -> bool:
         try:
             status = path.stat()
+            if format_of(path) == "parquet":
+                return _ends_as_parquet(path)
         except OSError:
             return False  # gone again
         look = status.st_size, status.st_mtime_ns
@@ -79,13 +120,13 @@ class FolderJournal:
         self._looks[path] = look
         return same and status.st_size > 0
 
-    def _append(self, found: list[Section]) -> None:
-        lines = "".join(json.dumps(asdict(section)) + "\n" for section in found)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        self.sections += found
+
+def _ends_as_parquet(path: Path) -> bool:
+    """Tell whether a file has the end that is written last."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(_PARQUET_END)))
+        return size > 2 * len(_PARQUET_END) and file.read() == _PARQUET_END
 
 
 def files_of(inputs: Sequence[Path]) -> Iterator[Path]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,6 @@ from everquery.errors import InvalidBatchError, UnreadableFileError
 from everquery.sources.blocks import end_of_lines
 from everquery.sources.files import EventFile
 from everquery.sources.formats import (
-    BATCH_ROWS,
     TEXTS,
     Format,
     Unreadable,
@@ -51,6 +49,9 @@ class Section:
         Row groups of Parquet, bytes of lines; of other files the whole.
     size : int
         About how many bytes it is.
+    file_bytes, changed : int
+        The size of the file, and when it was changed last, in nanoseconds: as they were when it was
+        found. -1 where that was not noted.
     """
 
     path: str
@@ -58,6 +59,26 @@ class Section:
     begin: int
     end: int
     size: int
+    file_bytes: int = -1
+    changed: int = -1
+
+    def check_unchanged(self) -> None:
+        """Raise if the file is not the one that was found."""
+        if self.changed < 0:
+            return
+        try:
+            status = Path(self.path).stat()
+        except OSError as error:
+            raise UnreadableFileError(
+                f"{self.path} is to be read, and it is gone ({error.strerror}); put it back as it"
+                " was, with its time of change"
+            ) from error
+        if (status.st_size, status.st_mtime_ns) != (self.file_bytes, self.changed):
+            raise UnreadableFileError(
+                f"{self.path} has changed since it was found: it had {self.file_bytes:,} bytes and"
+                f" has {status.st_size:,}, or its time of change is another. Events that were read"
+                " can't be read again from it; put it back as it was, with its time of change"
+            )
 
 
 def sections_of(path: Path) -> Iterator[Section]:
@@ -69,38 +90,43 @@ def sections_of(path: Path) -> Iterator[Section]:
         If it is of no known format, or damaged as far as can be seen.
     """
     form = format_of(path)
+    with explained(path):
+        status = path.stat()  # before anything is read: a later change is then found
     if form == "parquet":
-        yield from _row_groups(path)
+        ranges = _row_groups(path)
     elif form in WHOLE or packing_of(path) is not None:
-        size = path.stat().st_size
-        yield Section(str(path), form, 0, size, size)
+        ranges = iter([(0, status.st_size, status.st_size)])
     else:
-        with explained(path), path.open("rb") as file:
-            yield from _lines(file, str(path), form)
+        ranges = _lines(path, form)
+    for begin, end, size in ranges:
+        yield Section(str(path), form, begin, end, size, status.st_size, status.st_mtime_ns)
 
 
-def _row_groups(path: Path) -> Iterator[Section]:
+def _row_groups(path: Path) -> Iterator[tuple[int, int, int]]:
+    """Yield begin, end and bytes of runs of row groups."""
     with explained(path):
         metadata = pq.read_metadata(path)
     begin = size = 0
     for group in range(metadata.num_row_groups):
         size += metadata.row_group(group).total_byte_size
         if size >= SECTION_BYTES or group == metadata.num_row_groups - 1:
-            yield Section(str(path), "parquet", begin, group + 1, size)
+            yield begin, group + 1, size
             begin, size = group + 1, 0
 
 
-def _lines(file: BinaryIO, name: str, form: Format) -> Iterator[Section]:
+def _lines(path: Path, form: Format) -> Iterator[tuple[int, int, int]]:
+    """Yield begin, end and bytes of runs of lines."""
     begin, data = 0, b""
-    while True:
-        more = file.read(SECTION_BYTES)
-        data += more
-        cut = end_of_lines(data, form) if more else len(data)
-        if cut:
-            yield Section(name, form, begin, begin + cut, cut)
-            begin, data = begin + cut, data[cut:]
-        if not more:
-            return
+    with explained(path), path.open("rb") as file:
+        while True:
+            more = file.read(SECTION_BYTES)
+            data += more
+            cut = end_of_lines(data, form) if more else len(data)
+            if cut:
+                yield begin, begin + cut, cut
+                begin, data = begin + cut, data[cut:]
+            if not more:
+                return
 
 
 def types_of(path: Path, stream: Stream, *, integer_keys: bool = False) -> pa.Schema:
@@ -147,31 +173,38 @@ def _fixed_type(kind: pa.DataType) -> pa.DataType:
 
 def read_section(
     section: Section, stream: Stream, schema: pa.Schema, *, integer_keys: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a section.
+) -> Iterator[pa.Table]:
+    """Yield the events of a section, in the types of a schema; keys may be dictionary-encoded.
 
     A value that does not fit its column is null, and a line that can't be read a row of nulls. The
-    column `UNREADABLE`, which the schema should have, says which these are: the runtime refuses
-    them, and counts them.
+    column `UNREADABLE` says which these are: the runtime refuses them, and counts them.
+
+    Raises
+    ------
+    UnreadableFileError
+        If the file is not what it was when its sections were found, or becomes another meanwhile.
     """
+    section.check_unchanged()
     unreadable = Unreadable()
-    for table in _tables(section, stream, unreadable, integer_keys=integer_keys):
-        yield _typed(table, schema)
+    for table in _tables(section, stream, schema, unreadable, integer_keys=integer_keys):
+        yield _typed(table, schema, stream.key)
+    section.check_unchanged()
     if unreadable.count:
         columns = {field.name: pa.nulls(unreadable.count, field.type) for field in schema}
         lost = pa.repeat(pa.scalar("a line", pa.string()), unreadable.count)
         columns[UNREADABLE] = unread_column(unreadable.count, {stream.columns()[0]: lost})
-        yield _batch(columns, schema)
+        yield pa.table(columns)
 
 
-def _typed(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+def _typed(table: pa.Table, schema: pa.Schema, key: str | None) -> pa.Table:
     """Return events in the types of a schema."""
     columns, texts = {}, {}
     for field in schema:
-        if field.name == UNREADABLE:
-            continue
         if table.schema.get_field_index(field.name) < 0:
             columns[field.name] = pa.nulls(table.num_rows, field.type)
+            continue
+        if field.name == key and _is_encoded(table.column(key).type, field.type):
+            columns[key] = table.column(key)
             continue
         before = plain(single_array(table.column(field.name)))
         columns[field.name] = _fitted(before, field.type)
@@ -186,15 +219,21 @@ def _typed(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     columns[UNREADABLE] = pa.nulls(table.num_rows, UNREADABLE_TYPE)
     if texts:
         columns[UNREADABLE] = unread_column(table.num_rows, texts)
-    return _batch(columns, schema)
+    return pa.table(columns)
 
 
-def _batch(columns: dict[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+def _is_encoded(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether a column has the wanted values, each distinct one once."""
+    return bool(pa.types.is_dictionary(kind) and kind.value_type == wanted)
 
 
 def _tables(
-    section: Section, stream: Stream, unreadable: Unreadable, *, integer_keys: bool
+    section: Section,
+    stream: Stream,
+    schema: pa.Schema,
+    unreadable: Unreadable,
+    *,
+    integer_keys: bool,
 ) -> Iterator[pa.Table]:
     path = Path(section.path)
     if section.form in WHOLE or packing_of(path) is not None:
@@ -204,11 +243,19 @@ def _tables(
         unreadable.count += events.unreadable.count
         return
     if section.form == "parquet":
-        with explained(path), pq.ParquetFile(path, memory_map=True) as file:
-            groups = list(range(section.begin, section.end))
-            names = [name for name in stream.columns() if name in file.schema_arrow.names]
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names):
-                yield pa.Table.from_batches([batch])
+        # Each distinct key is looked up once, so keys stay encoded as they are in the file.
+        texts = stream.key is not None and pa.types.is_string(schema.field(stream.key).type)
+        encoded = [stream.key] if texts else None
+        with (
+            explained(path),
+            pq.ParquetFile(path, memory_map=True, read_dictionary=encoded) as file,
+        ):
+            names = [name for name in schema.names if name in file.schema_arrow.names]
+            table = file.read_row_groups(
+                range(section.begin, section.end), columns=names, use_threads=False
+            )
+            table.validate(full=True)
+            yield table
         return
     with explained(path), path.open("rb") as text:
         header = text.readline() if section.form == "csv" and section.begin else b""

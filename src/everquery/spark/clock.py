@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
+from pyspark.sql import Column, functions
+from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampType
 
 from everquery.errors import InvalidStreamError, SparkError
 from everquery.sharding.packing import CLOCK
@@ -11,7 +11,7 @@ from everquery.spark.rows import quoted
 from everquery.stream import Stream
 
 
-def clock_column(df: DataFrame, stream: Stream, clock: str | None) -> dict[str, Column]:
+def clock_column(schema: StructType, stream: Stream, clock: str | None) -> dict[str, Column]:
     """Return the column that times are compared with; none for a stream without ``max_ahead``."""
     if stream.max_ahead is None:
         if clock is not None:
@@ -20,9 +20,9 @@ def clock_column(df: DataFrame, stream: Stream, clock: str | None) -> dict[str, 
                 " that nothing would be compared with it; give the stream one, or leave out clock"
             )
         return {}
-    kind = df.schema[str(stream.time)].dataType
+    kind = schema[str(stream.time)].dataType
     if clock is not None:
-        return {CLOCK: _named(df, stream, clock)}
+        return {CLOCK: _named(schema, stream, clock)}
     # Spark puts one timestamp in the place of this for all of a batch, and writes it into the log
     # of offsets before the batch begins.
     if isinstance(kind, (TimestampType, TimestampNTZType, DateType)):
@@ -35,10 +35,10 @@ def clock_column(df: DataFrame, stream: Stream, clock: str | None) -> dict[str, 
     )
 
 
-def _named(df: DataFrame, stream: Stream, clock: str) -> Column:
-    if clock not in df.columns:
-        raise SparkError(f"clock names column {clock!r}, and the DataFrame has no such column")
-    wanted, kind = df.schema[str(stream.time)].dataType, df.schema[clock].dataType
+def _named(schema: StructType, stream: Stream, clock: str) -> Column:
+    if clock not in schema.names:
+        raise SparkError(f"clock names column {clock!r}, and the events have no such column")
+    wanted, kind = schema[str(stream.time)].dataType, schema[clock].dataType
     if wanted != kind:
         raise SparkError(
             f"clock names column {clock!r} of type {kind.simpleString()}; it must be of the type of"

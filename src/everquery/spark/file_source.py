@@ -1,22 +1,24 @@
-"""Files of events as a stream of Spark, read as the embedded runtime reads them.
+"""Files of events as a source whose events never become rows of Spark.
 
-Spark's own file source takes files by their time of change, and guesses at types. This one takes
-them in the order of the journal; offsets are numbers of its sections.
+Offsets are numbers of the sections in a journal, which notes files in the order in which they were
+found, with their size and time of change. Workers read the sections themselves, and refuse a file
+that is not what it was.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -25,54 +27,133 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from everquery.sources.folder_journal import FolderJournal
-from everquery.sources.sections import Section, read_section
+from everquery.errors import InvalidStreamError, SparkError, UnreadableFileError
+from everquery.sharding.spans import Spans
+from everquery.sources.folder_journal import FolderJournal, first_file
+from everquery.sources.formats import format_of
+from everquery.sources.sections import Section, read_section, types_of
+from everquery.spark.event_source import EventSource, grouped, span_rows
 from everquery.spark.registry_source import end_quietly
-from everquery.state.events import UNREADABLE, UNREADABLE_TYPE
-from everquery.stream import ROLES, Stream
+from everquery.spark.rows import PACKED
+from everquery.stream import Stream
 
 NAME = "everquery_files"
+JOURNAL = Path("_everquery") / "files.jsonl"  # a name that readers of folders leave alone
 BATCH_BYTES = 128 << 20
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.05
+LOOK_SHARE = 10  # of the time: a look that takes long is not repeated at once
 
 
-def event_files(
+def read_files(
     spark: SparkSession,
     stream: Stream,
-    inputs: Sequence[Path],
+    inputs: Sequence[Path | str],
     *,
-    schema: pa.Schema,
-    journal: Path,
+    schema: pa.Schema | None = None,
+    journal: Path | str | None = None,
     integer_keys: bool = False,
-) -> DataFrame:
-    """Return the events of files and folders as a streaming DataFrame.
+    max_bytes_a_batch: int = BATCH_BYTES,
+    max_files_a_batch: int | None = None,
+) -> EventSource:
+    """Return the events of files and folders, for `watch`.
+
+    Spark only learns which parts of which files a batch has; the workers that hold the shards read
+    the events themselves. That is several times as fast as a DataFrame of the same files.
 
     Parameters
     ----------
     spark : SparkSession
     stream : Stream
-    inputs : sequence of Path
-    schema : the types of the columns, as `everquery.sources.sections.types_of` finds them
-    journal : Path
-        Where it is noted which files have been found; it belongs to the checkpoint.
+    inputs : sequence of paths
+        Files, and folders whose files are taken by name; files that come later are taken when they
+        come. Parquet, Arrow, CSV, JSON lines and JSON arrays, by the suffix, also compressed.
+    schema : Arrow schema, optional
+        The types of the columns. Without, those of the first file, which must be there then.
+    journal : path, optional
+        Where it is noted which files have been found, and in which order: numbers in checkpoints
+        mean places in it, so it is kept as long as they are. Without, ``_everquery/files.jsonl`` in
+        the first folder, or beside the first file. Jobs over the same inputs can share it.
     integer_keys : bool
-        Whether the keys of a CSV are integers.
+        Whether the keys in CSV are integers.
+    max_bytes_a_batch : int
+        About how much a batch has; a row group, or 32 MB of lines, is the least.
+    max_files_a_batch : int, optional
+        Of how many files a batch has something, at most.
+
+    A file that has changed, or is gone, when a batch must be done again is an error that names it.
     """
+    if not isinstance(stream, Stream):
+        raise InvalidStreamError(f"{stream!r} is no stream")
+    paths = _paths(inputs)
+    for name, most in (("bytes", max_bytes_a_batch), ("files", max_files_a_batch)):
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise SparkError(f"max_{name}_a_batch is {most!r}; it takes an integer of at least 1")
+    if schema is None:
+        schema = _schema(first_file(paths, wait=None), stream, integer_keys=integer_keys)
     spark.dataSource.register(FileSource)
-    schema = schema.append(pa.field(UNREADABLE, UNREADABLE_TYPE))
-    columns = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    where = _beside(paths[0]) if journal is None else Path(journal)
     options = {
-        "inputs": json.dumps([str(path.absolute()) for path in inputs]),
-        "journal": str(journal.absolute()),
-        "stream": json.dumps({role: getattr(stream, role) for role in ROLES}),
-        "columns": columns.json(),
-        "integerKeys": str(integer_keys),
+        "inputs": json.dumps([str(path.absolute()) for path in paths]),
+        "journal": str(where.absolute()),
+        "maxBytes": str(max_bytes_a_batch),
+        "maxFiles": "" if max_files_a_batch is None else str(max_files_a_batch),
     }
-    return spark.readStream.format(NAME).options(**options).load()
+
+    def reads(names: Sequence[str]) -> FileReader:
+        wanted = pa.schema([field for field in schema if field.name in names])
+        return FileReader(stream, wanted, integer_keys)
+
+    return EventSource(spark, stream, schema, NAME, options, reads)
+
+
+def _paths(inputs: Sequence[Path | str]) -> list[Path]:
+    if isinstance(inputs, (str, Path)):
+        raise SparkError(f"inputs is {inputs!r}; give a list of paths")
+    paths = [Path(path) for path in inputs]
+    if not paths:
+        raise SparkError("inputs is empty; give files and folders")
+    for path in paths:
+        if not path.exists():
+            raise UnreadableFileError(f"{path} is not there")
+    return paths
+
+
+def _beside(path: Path) -> Path:
+    folder = path if path.is_dir() else path.parent
+    if not os.access(folder, os.W_OK):
+        raise SparkError(
+            f"which files have been found is noted in a journal, and {folder} can't be written to;"
+            " say where with read_files(..., journal=...)"
+        )
+    return folder / JOURNAL
+
+
+def _schema(path: Path, stream: Stream, *, integer_keys: bool) -> pa.Schema:
+    """Return the types of the stream's columns and, of Parquet, those of all others."""
+    known = types_of(path, stream, integer_keys=integer_keys)
+    if format_of(path) == "parquet":
+        for field in pq.read_schema(path):
+            if field.name not in known.names:
+                known = known.append(field.remove_metadata())
+    return known
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """Reads sections of files, in workers."""
+
+    stream: Stream
+    schema: pa.Schema
+    integer_keys: bool
+
+    def read(self, name: Any) -> Iterator[pa.Table]:  # noqa: ANN401 - what JSON makes of a section
+        """Yield the events of a section."""
+        section = Section(**name)
+        yield from read_section(section, self.stream, self.schema, integer_keys=self.integer_keys)
 
 
 class FileSource(DataSource):
-    """The streaming source ``everquery_files``; made by `event_files`."""
+    """The streaming source ``everquery_files`` of spans; made by `read_files`."""
 
     @classmethod
     def name(cls) -> str:
@@ -81,37 +162,37 @@ class FileSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns."""
-        return StructType.fromJson(json.loads(self.options["columns"]))
+        return PACKED
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads the files."""
-        return FileStreamReader(self.options, schema)
+        """Return what hands out spans."""
+        return FileStreamReader(self.options)
 
 
 class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the sections of a journal from offset to offset.
+    """Hands out the sections of a journal from offset to offset.
 
     Spark keeps one in a process of the driver, for offsets and partitions; `read` runs in
     executors.
     """
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+    def __init__(self, options: Mapping[str, str]) -> None:
         self._inputs = [Path(name) for name in json.loads(options["inputs"])]
         self._path = Path(options["journal"])
-        self._stream = Stream(**json.loads(options["stream"]))
-        self._schema = to_arrow_schema(schema, timezone="UTC")
-        self._integer_keys = options["integerKeys"] == "True"
+        self._together = options["together"] == "True"
+        self._most_bytes = int(options["maxBytes"])
+        self._most_files = int(options["maxFiles"]) if options["maxFiles"] else None
         self._journal: FolderJournal | None = None
         self._target: int | None = None
-        self._looked = 0.0
+        self._next_look = 0.0
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the offset of a new query."""
-        return {"section": 0}
+        return {"section": 0, "journal": self._following().name}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return how much a batch may have."""
-        return ReadMaxBytes(BATCH_BYTES)
+        return ReadMaxBytes(self._most_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note which files there are now."""
@@ -122,32 +203,57 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch."""
         journal = self._following()
-        if self._target is None and time.monotonic() - self._looked >= LOOK_SECONDS:
-            journal.look(finished=True)
-            self._looked = time.monotonic()
+        self._look(journal)
+        first = self._number(start)
         last = len(journal.sections) if self._target is None else self._target
-        most = float("inf") if isinstance(limit, ReadAllAvailable) else BATCH_BYTES
-        end, size = int(start["section"]), 0
-        while end < last and (size == 0 or size + journal.sections[end].size <= most):
-            size += journal.sections[end].size
+        if isinstance(limit, ReadAllAvailable):
+            return self._offset(max(first, last))
+        return self._offset(self._end(first, last))
+
+    def _look(self, journal: FolderJournal) -> None:
+        now = time.monotonic()
+        if self._target is None and now >= self._next_look:
+            journal.look(finished=True)
+            took = time.monotonic() - now
+            self._next_look = now + max(LOOK_SECONDS, LOOK_SHARE * took)
+
+    def _end(self, begin: int, last: int) -> int:
+        """Return the end of a batch that begins with a section."""
+        sections = self._following().sections
+        end, size, files = begin, 0, set[str]()
+        while end < last:
+            size += sections[end].size
+            files.add(sections[end].path)
+            if end > begin and size > self._most_bytes:
+                break
+            if self._most_files is not None and len(files) > self._most_files:
+                break
             end += 1
-        return {"section": end}
+        return end
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return how much has been found."""
-        return {"section": len(self._following().sections)}
+        return self._offset(len(self._following().sections))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the sections between two offsets."""
-        sections = self._following().sections[int(start["section"]) : int(end["section"])]
-        return [InputPartition(asdict(section)) for section in sections]
+        sections = self._following().sections
+        first, last = self._number(start), self._number(end)
+        names = [asdict(section) for section in sections[first:last]]
+        ahead = []
+        if self._together:
+            further = len(sections) if self._target is None else self._target
+            ahead = [asdict(section) for section in sections[last : self._end(last, further)]]
+        groups = grouped(names, self._together)
+        return [
+            InputPartition((first + i, Spans(group, ahead).to_bytes()))
+            for i, group in enumerate(groups)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the events of a section."""
-        section = Section(**partition.value)
-        yield from read_section(
-            section, self._stream, self._schema, integer_keys=self._integer_keys
-        )
+        """Yield what names the sections of a partition."""
+        first, spans = partition.value
+        yield from span_rows(first, Spans.from_bytes(spans))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is given up: the journal is small."""
@@ -155,6 +261,21 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Nothing is open."""
         end_quietly()
+
+    def _offset(self, section: int) -> dict[str, Any]:
+        return {"section": section, "journal": self._following().name}
+
+    def _number(self, offset: dict[str, Any]) -> int:
+        """Return the number of a section; raise if it is none of this journal."""
+        journal = self._following()
+        number = int(offset["section"])
+        if offset.get("journal", journal.name) != journal.name or number > len(journal.sections):
+            raise SparkError(
+                f"the checkpoint counts files by another journal than {self._path}, which notes"
+                f" {len(journal.sections)} parts of files; put back the journal that the checkpoint"
+                " was made with, or begin a new checkpoint"
+            )
+        return number
 
     def _following(self) -> FolderJournal:
         if self._journal is None:

@@ -27,13 +27,13 @@ from everquery.errors import InvalidBatchError
 from everquery.state.admission import span_in_units
 from everquery.stream import SPANS, Stream
 
-LOG, EVENTS = 0, 1
+LOG, EVENTS, SPAN_NAMES = 0, 1, 2
 
 KAFKA_PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
-# What goes to the shards: parts of the log and packed events. The order of rows is by the first
-# three columns behind the shard; `named` and `digest` are only in the log: how many queries a
-# row names, and what it is checked by.
+# What goes to the shards: parts of the log, packed events, or names of spans. The order of rows is
+# by the first three columns behind the shard; `named` and `digest` are only in the log: how many
+# queries a row names, and what it is checked by. Of spans, `named` is the timestamp of the batch.
 PACKED = StructType(
     [
         StructField("shard", IntegerType(), False),
@@ -59,10 +59,12 @@ PACKED_ARROW = pa.schema(
     ]
 )
 
-# What comes from the shards: notices as blobs, and figures of the batch in the first row of each.
+# What comes from the shards: notices as blobs or left in files, and figures of the batch in the
+# first row of each.
 TOLD = StructType(
     [
         StructField("notices", BinaryType()),
+        StructField("file", StringType()),
         StructField("shard", IntegerType(), False),
         StructField("position", LongType(), False),
         StructField("held_out", StringType()),  # the shard, and which queries it runs without

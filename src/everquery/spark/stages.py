@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -24,13 +25,15 @@ from everquery.core.arrow_bytes import table_bytes
 from everquery.registry.rows import LogRow
 from everquery.sharding.head import check_store
 from everquery.sharding.job import Job
+from everquery.sharding.left_tables import clear_up, leave, pick_up
 from everquery.sharding.operator import Input, Output, run_batch
-from everquery.sharding.packing import Packer
+from everquery.sharding.packing import Packer, Unpacked
 from everquery.sharding.routing import route
+from everquery.sharding.spans import SpanReader, Spans, span_events, with_clock
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
 from everquery.sharding.wire import cut, table_of_bytes
 from everquery.spark.quarantine_reports import told_as
-from everquery.spark.rows import EVENTS, LOG, PACKED_ARROW, TOLD
+from everquery.spark.rows import EVENTS, LOG, PACKED_ARROW, SPAN_NAMES, TOLD
 
 NOTICES_BYTES = 1 << 19  # of a row of Spark: Java holds several copies of it at a time
 
@@ -87,6 +90,18 @@ class RouteLog:
         return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
 
 
+def packer_of(job: Job) -> Packer:
+    """Return what packs the events of a job."""
+    return Packer(
+        job.stream,
+        job.shards,
+        tuple(job.carried.names),
+        wide=job.wide,
+        secret=job.secret,
+        time_type=job.time_type,
+    )
+
+
 @dataclass(frozen=True)
 class PackEvents:
     """Events to packed rows.
@@ -106,37 +121,56 @@ class PackEvents:
         """Pack the events of a partition."""
         task = TaskContext.get()
         partition = 0 if task is None else task.partitionId()
-        carried = tuple(self.job.carried.names)
-        job = self.job
-        packer = Packer(
-            job.stream,
-            job.shards,
-            carried,
-            wide=job.wide,
-            secret=job.secret,
-            time_type=job.time_type,
-        )
         named = (pa.RecordBatch.from_arrays(batch.columns, self.names) for batch in batches)
-        seen = set()
-        for number, shard, blob in packer.pack(named):
-            seen.add(shard)
-            yield self._packed(shard, partition, number, blob)
-        if seen and 0 not in seen:  # it looks whether the checkpoint is that of this job
-            yield self._packed(0, partition, 0, b"")
+        yield from _packed_rows(packer_of(self.job), self.codes, named, partition)
         _Worker.rest()
 
-    def _packed(self, shard: int, partition: int, number: int, blob: bytes) -> pa.RecordBatch:
-        packed = {
-            "shard": self.codes[shard],
-            "source": EVENTS,
-            "first": partition,
-            "second": number,
-            "named": 0,
-            "operation": None,
-            "payload": blob,
-            "digest": None,
-        }
-        return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
+
+@dataclass(frozen=True)
+class PackSpans:
+    """Names of spans to packed rows: whoever has the shards is not who reads."""
+
+    job: Job
+    codes: list[int]
+    reader: SpanReader
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read and pack the spans of a partition."""
+        packer = packer_of(self.job)
+        for batch in batches:
+            for row in batch.to_pylist():
+                spans = Spans.from_bytes(row["payload"], row["named"] or None)
+                tables = (table for name in spans.names for table in self.reader.read(name))
+                clocked = (with_clock(table, spans.clock) for table in tables)
+                events = (part for table in clocked for part in table.to_batches())
+                yield from _packed_rows(packer, self.codes, events, row["first"])
+        _Worker.rest()
+
+
+def _packed_rows(
+    packer: Packer, codes: list[int], batches: Iterable[pa.RecordBatch], first: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a part of a source as packed rows; `first` is the part's number."""
+    seen = set()
+    for number, shard, blob in packer.pack(batches):
+        seen.add(shard)
+        yield _packed_row(codes[shard], first, number, blob)
+    if seen and 0 not in seen:  # it looks whether the checkpoint is that of this job
+        yield _packed_row(codes[0], first, 0, b"")
+
+
+def _packed_row(code: int, first: int, second: int, blob: bytes) -> pa.RecordBatch:
+    packed = {
+        "shard": code,
+        "source": EVENTS,
+        "first": first,
+        "second": second,
+        "named": 0,
+        "operation": None,
+        "payload": blob,
+        "digest": None,
+    }
+    return pa.RecordBatch.from_pylist([packed], PACKED_ARROW)
 
 
 class _StateStore:
@@ -157,11 +191,29 @@ class _StateStore:
 
 
 class RunShards(StatefulProcessor):
-    """Packed rows of a shard to notices, with all state in Spark's store."""
+    """Packed rows of a shard to notices, with all state in Spark's store.
 
-    def __init__(self, job: Job, codes: list[int], plain: pa.Schema, *, letters: bool) -> None:
+    Parameters
+    ----------
+    letters : bool
+        Whether refused events become rows, too.
+    reader : SpanReader, optional
+        What reads the spans, if rows name these.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        codes: list[int],
+        plain: pa.Schema,
+        *,
+        letters: bool,
+        reader: SpanReader | None = None,
+    ) -> None:
         self._job = job
         self._letters = letters
+        self._reader = reader
+        self._token = uuid4().hex
         self._shards = {code: shard for shard, code in enumerate(codes)}
         self._plain = plain
 
@@ -172,6 +224,7 @@ class RunShards(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get hold of the state; called for every task, and once on the driver."""
+        clear_up()
         self._store = _StateStore(handle.getMapState("store", _NAME, _VALUE))
 
     def handleInputRows(
@@ -182,11 +235,14 @@ class RunShards(StatefulProcessor):
     ) -> Iterator[Row]:
         """Run one batch of one shard."""
         shard = self._shards[key[0]]
-        log, events = [], []
+        log: list[LogRow] = []
+        events: list[tuple[tuple[int, ...], bytes | Unpacked]] = []
         for row in rows:
             if row.source == LOG:
                 part = row.operation, row.payload, row.digest or b""
                 log.append(LogRow(row.first, row.second, row.named, *part))
+            elif row.source == SPAN_NAMES:
+                events += self._read(Spans.from_bytes(row.payload, row.named or None), shard)
             elif row.payload:
                 events.append(((row.first, row.second), row.payload))
         if log or events:
@@ -195,6 +251,11 @@ class RunShards(StatefulProcessor):
         else:
             check_store(self._job, shard, self._store)
         _Worker.rest()
+
+    def _read(self, spans: Spans, shard: int) -> list[tuple[tuple[int, ...], Unpacked]]:
+        assert self._reader is not None
+        here = span_events(self._token, self._reader, packer_of(self._job))
+        return here.of_shard(spans, shard)
 
     def _rows(self, shard: int, output: Output) -> Iterator[Row]:
         position, plain = output.position, self._plain
@@ -223,9 +284,8 @@ class RunShards(StatefulProcessor):
             if output.partial.events
             else None,
         }
-        for part in cut(notices, NOTICES_BYTES):
-            blob = table_bytes(part) if part.num_rows else None
-            here = {"notices": blob, "shard": shard, "position": position, **once}
+        for blob, file in _sent(notices):
+            here = {"notices": blob, "file": file, "shard": shard, "position": position, **once}
             yield Row(**{**figures, **here})
             figures, once = _zeros(figures), dict.fromkeys(once)
 
@@ -244,6 +304,16 @@ def _silence_driver() -> None:
         os.close(nowhere)
 
 
+def _sent(notices: pa.Table) -> Iterator[tuple[bytes | None, str | None]]:
+    """Yield notices as bytes, or the name of a file in which they are left."""
+    file = leave(notices)
+    if file is not None:
+        yield None, file
+        return
+    for part in cut(notices, NOTICES_BYTES):
+        yield table_bytes(part) if part.num_rows else None, None
+
+
 def _zeros(figures: dict[str, Any]) -> dict[str, Any]:
     """Return the same without figures: they are counted in the first row of a shard."""
     return {name: type(value)(0) for name, value in figures.items()}
@@ -251,12 +321,20 @@ def _zeros(figures: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class UnpackNotices:
-    """Blobs to notices."""
+    """What shards told to notices."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Unpack the blobs of a partition."""
+        """Unpack the notices of a partition."""
         for batch in batches:
-            for blob in batch.column("notices"):
-                if blob.is_valid:
-                    yield from table_of_bytes(blob.as_py()).to_batches()
+            for table in told_tables(batch):
+                yield from table.to_batches()
         _Worker.rest()
+
+
+def told_tables(batch: pa.RecordBatch) -> Iterator[pa.Table]:
+    """Yield the notices of rows of `TOLD`."""
+    for blob, file in zip(batch.column("notices"), batch.column("file"), strict=True):
+        if file.is_valid:
+            yield pick_up(file.as_py())
+        elif blob.is_valid:
+            yield table_of_bytes(blob.as_py())

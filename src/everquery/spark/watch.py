@@ -17,8 +17,10 @@ from everquery.registry.follower import absolute_url
 from everquery.shard.writing import notice_schema
 from everquery.sharding.job import Job
 from everquery.sharding.places import OFFSET, PATH, SOURCE
+from everquery.sharding.spans import SpanReader
 from everquery.sharding.telling import plain_schema
 from everquery.spark.clock import clock_column
+from everquery.spark.event_source import ClockedReader, EventSource
 from everquery.spark.partitions import MOST_SHARDS, shard_codes
 from everquery.spark.quarantine_reports import HELD_OUT, OBSERVED, REGISTRY, report_quarantined
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
@@ -33,7 +35,7 @@ from everquery.spark.rows import (
     time_types,
 )
 from everquery.spark.session import QUERY_SETTINGS
-from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
+from everquery.spark.stages import PackEvents, PackSpans, RouteLog, RunShards, UnpackNotices
 from everquery.state.events import UNREADABLE
 from everquery.stream import Stream
 
@@ -43,7 +45,7 @@ SHARDS = 8
 
 @described
 def watch(
-    df: DataFrame,
+    df: DataFrame | EventSource,
     stream: Stream | str,
     *,
     registry: str,
@@ -61,8 +63,9 @@ def watch(
 
     Parameters
     ----------
-    df : DataFrame
-        A streaming one, with the stream's columns and any others.
+    df : DataFrame or EventSource
+        A streaming DataFrame with the stream's columns and any others, or what `read_files`
+        returns.
     stream : Stream or str
         A stream, or the name of one that the registry has.
     registry : str
@@ -112,9 +115,12 @@ def watch(
         Where an attribute or a carried column has the name of one of these, that of its kind is
         before it: quantile_value.
     """
-    if not isinstance(df, DataFrame) or not df.isStreaming:
+    if not isinstance(df, (DataFrame, EventSource)):
+        raise SparkError("watch takes a streaming DataFrame, or a source such as of read_files")
+    if isinstance(df, DataFrame) and not df.isStreaming:
         raise SparkError("watch takes a streaming DataFrame; this one is not")
-    spark = df.sparkSession
+    spark = df.sparkSession if isinstance(df, DataFrame) else df.spark
+    schema = df.schema if isinstance(df, DataFrame) else df.columns
     log = Registry(registry, create=create)
     try:
         if isinstance(stream, str):
@@ -126,25 +132,36 @@ def watch(
         secret = log.shard_secret()
     finally:
         log.close()
-    check_columns(df.schema, stream)
+    check_columns(schema, stream)
     shards, wide = _number("shards", shards, 1), _number("wide_shards", wide_shards, 0)
     if stream.key is None:  # one series, so one shard, which sees everything
         shards, wide = 1, 0
     _set_up(spark)
-    _, time_type = time_types(df.schema, stream)
-    _, key_type = key_types(df.schema, stream)
+    _, time_type = time_types(schema, stream)
+    _, key_type = key_types(schema, stream)
     notices = notice_schema(stream, time_type, key_type, carried=carry)
-    carried = _carried(df, carry, notices)
+    carried = _carried(schema, carry, notices)
     job = Job(stream, shards, time_type, carried, key_type, wide, secret)
     plain = plain_schema(notices, carried)
     codes = shard_codes(job.units)
-    wanted = [name for name in (*stream.columns(), UNREADABLE) if name in df.columns]
-    columns = {name: functions.col(quoted(name)) for name in (*wanted, *carry)}
-    columns |= _placed(df, place, file_order)
-    columns |= clock_column(df, stream, clock)
-    # By numbers: mapInArrow can't handle names with dots or backticks.
-    numbered = [column.alias(f"c{i}") for i, column in enumerate(columns.values())]
-    events = df.select(*numbered).mapInArrow(PackEvents(job, codes, list(columns)), PACKED)
+    wanted = [name for name in (*stream.columns(), UNREADABLE) if name in schema.names]
+    reader: SpanReader | None = None
+    if isinstance(df, DataFrame):
+        columns = {name: functions.col(quoted(name)) for name in (*wanted, *carry)}
+        columns |= _placed(df, place, file_order)
+        columns |= clock_column(schema, stream, clock)
+        # By numbers: mapInArrow can't handle names with dots or backticks.
+        numbered = [column.alias(f"c{i}") for i, column in enumerate(columns.values())]
+        events = df.select(*numbered).mapInArrow(PackEvents(job, codes, list(columns)), PACKED)
+    else:
+        if place or file_order != "name":
+            raise SparkError(
+                "place and file_order are for DataFrames; a source of ours knows its order"
+            )
+        said = clock_column(schema, stream, clock)
+        reader = df.reads([*wanted, *carry, *([clock] if clock else ())])
+        reader = ClockedReader(reader, clock) if clock else reader
+        events = _spans(df, job, codes, reader, clocked=bool(said) and clock is None)
     changes = (
         spark.readStream.format(NAME)
         .options(
@@ -158,12 +175,14 @@ def watch(
     )
     # Spark asks its sources in this order how far they have come. The registry is the last: what
     # was registered before an event could be seen takes effect before it.
-    told = (
-        events.union(changes)
-        .groupBy("shard")
-        .transformWithState(
-            RunShards(job, codes, plain, letters=dead_letters), TOLD, "Append", "None"
-        )
+    rows = events.union(changes)
+    if reader is not None and _partitions(spark) == 1:
+        rows = rows.coalesce(1)  # which is what the shards want: nothing is shuffled
+    told = rows.groupBy("shard").transformWithState(
+        RunShards(job, codes, plain, letters=dead_letters, reader=reader),
+        TOLD,
+        "Append",
+        "None",
     )
     reported = functions.lit(report_quarantined(spark, absolute_url(registry), stream.name))
     observed = told.observe(
@@ -174,24 +193,55 @@ def watch(
         functions.max(reported).alias(REGISTRY),
     )
     columns_told = from_arrow_schema(plain, prefer_timestamp_ntz=True)
-    return observed.select("notices").mapInArrow(UnpackNotices(), columns_told)
+    return observed.select("notices", "file").mapInArrow(UnpackNotices(), columns_told)
 
 
-def _carried(df: DataFrame, carry: Sequence[str], notices: pa.Schema) -> pa.Schema:
+def _spans(
+    source: EventSource,
+    job: Job,
+    codes: list[int],
+    reader: SpanReader,
+    *,
+    clocked: bool,
+) -> DataFrame:
+    """Return the spans of a source as packed rows.
+
+    Where all shards are in one partition, its worker reads the events. Else they are read and
+    packed once, and sent to where they belong.
+
+    Parameters
+    ----------
+    clocked : bool
+        Whether times are compared with the timestamp of the batch.
+    """
+    together = _partitions(source.spark) == 1
+    rows = source.spans(together=together)
+    if clocked:
+        rows = rows.withColumn("named", functions.unix_micros(functions.current_timestamp()))
+    if not together:
+        return rows.mapInArrow(PackSpans(job, codes, reader), PACKED)
+    every = functions.explode(functions.array(*map(functions.lit, codes)))
+    return rows.withColumn("shard", every).select(PACKED.names)
+
+
+def _partitions(spark: SparkSession) -> int:
+    """Return into how many partitions Spark divides state."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
+
+
+def _carried(schema: StructType, carry: Sequence[str], notices: pa.Schema) -> pa.Schema:
     """Return the Arrow schema of the columns that notices are to have too."""
     if isinstance(carry, str):
         raise SparkError(f"carry is the string {carry!r}; give a list of names")
     for name in carry:
-        if name not in df.columns:
+        if name not in schema.names:
             raise SparkError(
-                f"column {name!r} is to be carried, and the DataFrame has {', '.join(df.columns)}"
+                f"column {name!r} is to be carried, and the events have {', '.join(schema.names)}"
             )
         if name in (*notices.names, "log_position"):
             raise SparkError(f"column {name!r} can't be carried: notices have one of that name")
     # Nullable, whatever they are in the events: a notice may be of no event that is still known.
-    kept = StructType(
-        [StructField(name, df.schema[name].dataType) for name in dict.fromkeys(carry)]
-    )
+    kept = StructType([StructField(name, schema[name].dataType) for name in dict.fromkeys(carry)])
     return to_arrow_schema(kept, timezone="UTC")
 
 
@@ -260,7 +310,7 @@ def _set_up(spark: SparkSession) -> None:
 
 def _figures(shards: int) -> list[Column]:
     names = [field.name for field in TOLD.fields]
-    others = ("notices", "shard", "position", "held_out", "lacking")
+    others = ("notices", "file", "shard", "position", "held_out", "lacking")
     totals = [name for name in names if name not in others]
     return [
         functions.max("position").alias("position"),

@@ -107,3 +107,13 @@ def test_every_table_has_a_secret_of_its_own_13():
     assert [table.add(names).tolist() for table in tables] == [[0, 1, 2]] * 2
     first, second = (set(table.hashes[:3].tolist()) for table in tables)
     assert not first & second
+
+
+def test_offsets_may_have_some_bytes_behind_them():
+    names = pa.array(["a", "bc"])
+    _, offsets, data = names.buffers()
+    longer = pa.py_buffer(offsets.to_pybytes()[:12] + b"\0")
+    strange = pa.Array.from_buffers(pa.string(), 2, [None, longer, data])
+    found = encode(strange)
+    assert found.starts.tolist() == [0, 1, 3]
+    assert encode(strange.slice(1)).starts.tolist() == [1, 3]

@@ -1,0 +1,56 @@
+"""Tables that a worker leaves in a file for the next process of its host.
+
+Spark copies what goes from one Python process to the next several times, in Java. What is left in a
+file is written once, and mapped by whoever picks it up.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from everquery.sharding.host_files import host_folder
+
+LEAST_BYTES = 1 << 16  # smaller ones are as well sent
+
+_left: set[Path] = set()  # by this process, in its last batches
+
+
+def leave(table: pa.Table) -> str | None:
+    """Write a table to a file, and return its name; None where it should be sent.
+
+    So it is if it is small, or if there is no folder that the processes of this host share.
+    """
+    if table.nbytes < LEAST_BYTES or (folder := host_folder()) is None:
+        return None
+    path = folder / f"{uuid4().hex}.table"
+    try:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    except OSError:  # no room: the other way may do
+        path.unlink(missing_ok=True)
+        return None
+    _left.add(path)
+    return path.name
+
+
+def pick_up(name: str) -> pa.Table:
+    """Return a table that was left, and remove its file."""
+    folder = host_folder()
+    if folder is None or Path(name).name != name:
+        raise FileNotFoundError(f"no table was left under the name {name!r}")
+    path = folder / name
+    with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
+        table = reader.read_all()
+    path.unlink(missing_ok=True)  # it stays mapped
+    return table
+
+
+def clear_up() -> None:
+    """Remove what this process has left and nobody has picked up, before its next batch."""
+    for path in _left:
+        path.unlink(missing_ok=True)
+    _left.clear()
