@@ -14,7 +14,8 @@ from pathlib import Path
 from pyspark import TaskContext
 
 from everquery.sharding import durable
-from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
+from everquery.spark.run_shards import RunShards
+from everquery.spark.stages import PackEvents, RouteLog, UnpackNotices
 
 WRITES = ("first write", "before the last write", "after the last write")
 POINTS = (
@@ -128,6 +129,6 @@ def break_stages(monkeypatch, plan: Plan) -> None:
 
         return make
 
-    module = sys.modules["everquery.spark.watch"]  # the package has a function of that name
+    module = sys.modules["everquery.spark.watching"]  # the package has a function of that name
     for broken in (BrokenPackEvents, BrokenRouteLog, BrokenRunShards, BrokenUnpackNotices):
         monkeypatch.setattr(module, broken.__name__.removeprefix("Broken"), maker(broken))

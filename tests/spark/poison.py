@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 
 from everquery.kinds.range.index import RangeIndex
-from everquery.spark.stages import RunShards
+from everquery.spark.run_shards import RunShards
 
 _plain = RangeIndex.process
 
@@ -42,4 +42,4 @@ def poison_stages(monkeypatch, file: Path) -> None:
         made.poison = file
         return made
 
-    monkeypatch.setattr(sys.modules["everquery.spark.watch"], "RunShards", poisoned)
+    monkeypatch.setattr(sys.modules["everquery.spark.watching"], "RunShards", poisoned)

@@ -25,7 +25,7 @@ from everquery.sinks import JsonLinesWriter, TextWriter
 from everquery.sinks.batches import BatchFiles
 from everquery.sources.folder_journal import first_file
 from everquery.sources.formats import format_of
-from everquery.sources.sections import types_of
+from everquery.sources.section_events import types_of
 from everquery.state.partial import Partial
 from everquery.stream import Stream
 

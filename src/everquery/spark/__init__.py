@@ -1,12 +1,38 @@
-"""The Spark runtime: standing queries over streaming DataFrames."""
+"""The Spark runtime: standing queries over streaming DataFrames, and over files and topics."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from everquery.spark import extra as extra  # first: it says what is not installed
-from everquery.spark.event_source import EventSource
-from everquery.spark.failures import cause_of, wait_for
-from everquery.spark.file_source import read_files
-from everquery.spark.metrics import JobMetrics
-from everquery.spark.session import local_session, session_log, spark_settings, stop_session
-from everquery.spark.watch import watch
+
+if TYPE_CHECKING:
+    from everquery.spark.event_source import EventSource
+    from everquery.spark.failures import cause_of, wait_for
+    from everquery.spark.files import read_files
+    from everquery.spark.metrics import JobMetrics
+    from everquery.spark.session import local_session, session_log, spark_settings, stop_session
+    from everquery.spark.watching import watch
+else:
+    _HOMES = {
+        "EventSource": "event_source",
+        "JobMetrics": "metrics",
+        "cause_of": "failures",
+        "local_session": "session",
+        "read_files": "files",
+        "session_log": "session",
+        "spark_settings": "session",
+        "stop_session": "session",
+        "wait_for": "failures",
+        "watch": "watching",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Load what is asked for: Spark starts processes that need only some of it, and wait."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return found
+
 
 __all__ = [
     "EventSource",

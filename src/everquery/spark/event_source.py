@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from everquery.sharding.packing import CLOCK
 from everquery.sharding.spans import SpanReader, Spans
 from everquery.spark.rows import PACKED, SPAN_NAMES
 from everquery.stream import Stream
@@ -57,19 +56,6 @@ class EventSource:
         """
         options = {**self.options, "together": str(together)}
         return self.spark.readStream.format(self.format).options(**options).load()
-
-
-@dataclass(frozen=True, slots=True)
-class ClockedReader:
-    """Reads what another one reads, and takes a column for what the clock said."""
-
-    reader: SpanReader
-    name: str
-
-    def read(self, name: Any) -> Iterator[pa.Table]:  # noqa: ANN401 - the reader's
-        """Yield the events of a span."""
-        for table in self.reader.read(name):
-            yield table.append_column(CLOCK, table.column(self.name))
 
 
 def span_rows(first: int, spans: Spans) -> Iterator[pa.RecordBatch]:

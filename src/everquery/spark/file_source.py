@@ -1,4 +1,4 @@
-"""Files of events as a source whose events never become rows of Spark.
+"""Files of events as a source of spans: its events never become rows of Spark.
 
 Offsets are numbers of the sections in a journal, which notes files in the order in which they were
 found, with their size and time of change. Workers read the sections themselves, and refuse a file
@@ -8,16 +8,13 @@ that is not what it was.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -27,129 +24,16 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from everquery.errors import InvalidStreamError, SparkError, UnreadableFileError
+from everquery.errors import SparkError
 from everquery.sharding.spans import Spans
-from everquery.sources.folder_journal import FolderJournal, first_file
-from everquery.sources.formats import format_of
-from everquery.sources.sections import Section, read_section, types_of
-from everquery.spark.event_source import EventSource, grouped, span_rows
-from everquery.spark.registry_source import end_quietly
+from everquery.sources.folder_journal import FolderJournal
+from everquery.spark.event_source import grouped, span_rows
+from everquery.spark.planning import end_quietly
 from everquery.spark.rows import PACKED
-from everquery.stream import Stream
 
 NAME = "everquery_files"
-JOURNAL = Path("_everquery") / "files.jsonl"  # a name that readers of folders leave alone
-BATCH_BYTES = 128 << 20
 LOOK_SECONDS = 0.05
 LOOK_SHARE = 10  # of the time: a look that takes long is not repeated at once
-
-
-def read_files(
-    spark: SparkSession,
-    stream: Stream,
-    inputs: Sequence[Path | str],
-    *,
-    schema: pa.Schema | None = None,
-    journal: Path | str | None = None,
-    integer_keys: bool = False,
-    max_bytes_a_batch: int = BATCH_BYTES,
-    max_files_a_batch: int | None = None,
-) -> EventSource:
-    """Return the events of files and folders, for `watch`.
-
-    Spark only learns which parts of which files a batch has; the workers that hold the shards read
-    the events themselves. That is several times as fast as a DataFrame of the same files.
-
-    Parameters
-    ----------
-    spark : SparkSession
-    stream : Stream
-    inputs : sequence of paths
-        Files, and folders whose files are taken by name; files that come later are taken when they
-        come. Parquet, Arrow, CSV, JSON lines and JSON arrays, by the suffix, also compressed.
-    schema : Arrow schema, optional
-        The types of the columns. Without, those of the first file, which must be there then.
-    journal : path, optional
-        Where it is noted which files have been found, and in which order: numbers in checkpoints
-        mean places in it, so it is kept as long as they are. Without, ``_everquery/files.jsonl`` in
-        the first folder, or beside the first file. Jobs over the same inputs can share it.
-    integer_keys : bool
-        Whether the keys in CSV are integers.
-    max_bytes_a_batch : int
-        About how much a batch has; a row group, or 32 MB of lines, is the least.
-    max_files_a_batch : int, optional
-        Of how many files a batch has something, at most.
-
-    A file that has changed, or is gone, when a batch must be done again is an error that names it.
-    """
-    if not isinstance(stream, Stream):
-        raise InvalidStreamError(f"{stream!r} is no stream")
-    paths = _paths(inputs)
-    for name, most in (("bytes", max_bytes_a_batch), ("files", max_files_a_batch)):
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-            raise SparkError(f"max_{name}_a_batch is {most!r}; it takes an integer of at least 1")
-    if schema is None:
-        schema = _schema(first_file(paths, wait=None), stream, integer_keys=integer_keys)
-    spark.dataSource.register(FileSource)
-    where = _beside(paths[0]) if journal is None else Path(journal)
-    options = {
-        "inputs": json.dumps([str(path.absolute()) for path in paths]),
-        "journal": str(where.absolute()),
-        "maxBytes": str(max_bytes_a_batch),
-        "maxFiles": "" if max_files_a_batch is None else str(max_files_a_batch),
-    }
-
-    def reads(names: Sequence[str]) -> FileReader:
-        wanted = pa.schema([field for field in schema if field.name in names])
-        return FileReader(stream, wanted, integer_keys)
-
-    return EventSource(spark, stream, schema, NAME, options, reads)
-
-
-def _paths(inputs: Sequence[Path | str]) -> list[Path]:
-    if isinstance(inputs, (str, Path)):
-        raise SparkError(f"inputs is {inputs!r}; give a list of paths")
-    paths = [Path(path) for path in inputs]
-    if not paths:
-        raise SparkError("inputs is empty; give files and folders")
-    for path in paths:
-        if not path.exists():
-            raise UnreadableFileError(f"{path} is not there")
-    return paths
-
-
-def _beside(path: Path) -> Path:
-    folder = path if path.is_dir() else path.parent
-    if not os.access(folder, os.W_OK):
-        raise SparkError(
-            f"which files have been found is noted in a journal, and {folder} can't be written to;"
-            " say where with read_files(..., journal=...)"
-        )
-    return folder / JOURNAL
-
-
-def _schema(path: Path, stream: Stream, *, integer_keys: bool) -> pa.Schema:
-    """Return the types of the stream's columns and, of Parquet, those of all others."""
-    known = types_of(path, stream, integer_keys=integer_keys)
-    if format_of(path) == "parquet":
-        for field in pq.read_schema(path):
-            if field.name not in known.names:
-                known = known.append(field.remove_metadata())
-    return known
-
-
-@dataclass(frozen=True, slots=True)
-class FileReader:
-    """Reads sections of files, in workers."""
-
-    stream: Stream
-    schema: pa.Schema
-    integer_keys: bool
-
-    def read(self, name: Any) -> Iterator[pa.Table]:  # noqa: ANN401 - what JSON makes of a section
-        """Yield the events of a section."""
-        section = Section(**name)
-        yield from read_section(section, self.stream, self.schema, integer_keys=self.integer_keys)
 
 
 class FileSource(DataSource):

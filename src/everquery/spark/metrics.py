@@ -28,7 +28,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from everquery.spark.watch import METRICS as OBSERVED
+from everquery.spark.watching import METRICS as OBSERVED
 
 Sample = float | dict[str, float]
 Snapshot = dict[str, Sample]

@@ -6,11 +6,9 @@ along with the tasks: executors need no way to the database, and a SQLite file i
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -24,10 +22,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from everquery.errors import SparkError
-from everquery.kinds import kind_in
-from everquery.registry.follower import Follower, Place
-from everquery.registry.rows import LogRow
-from everquery.sharding.routing import cut_rows
+from everquery.spark.planning import end_quietly
+
+if TYPE_CHECKING:
+    from everquery.registry.follower import Follower, Place
+    from everquery.registry.rows import LogRow
 
 NAME = "everquery_registry"
 SCHEMA = "position long, number int, count long, operation string, payload binary, digest binary"
@@ -84,8 +83,7 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         absent = [name for name in ("url", "stream") if not options.get(name)]
         if absent:
             raise SparkError(f"{NAME} needs the option {absent[0]!r}")
-        for package in filter(None, options.get("kinds", "").split(",")):
-            kind_in(package)
+        self._kinds = list(filter(None, options.get("kinds", "").split(",")))
         self._url, self._stream = options["url"], options["stream"]
         self._queries = _count(options.get("maxQueriesPerBatch", str(MAX_QUERIES)))
         self._target: int | None = None
@@ -93,7 +91,7 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the offset of a new query."""
-        return asdict(Place())
+        return asdict(_place({}))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return how many queries a batch may name."""
@@ -106,7 +104,7 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch."""
         queries = None if isinstance(limit, ReadAllAvailable) else self._queries
-        end = self._following().latest(Place(**start), queries=queries, furthest=self._target)
+        end = self._following().latest(_place(start), queries=queries, furthest=self._target)
         return asdict(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -118,12 +116,14 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the rows between two offsets."""
         if start == end:
             return []
-        rows = self._following().rows(Place(**start), Place(**end))
+        rows = self._following().rows(_place(start), _place(end))
         return [InputPartition(_packed(part)) for part in _parts(self._cut(rows))]
 
     def _cut(self, rows: list[LogRow]) -> list[LogRow]:
         if all(len(row.payload) <= ROW_BYTES for row in rows):
             return rows
+        from everquery.sharding.routing import cut_rows
+
         return cut_rows(rows, self._following().definition(), ROW_BYTES)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -133,7 +133,7 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Note that nothing before an offset will be asked for again."""
-        self._following().commit(Place(**end))
+        self._following().commit(_place(end))
 
     def stop(self) -> None:
         """Give up the registry."""
@@ -143,19 +143,19 @@ class RegistryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _following(self) -> Follower:
         if self._follower is None:
+            from everquery.kinds import kind_in
+            from everquery.registry.follower import Follower
+
+            for package in self._kinds:
+                kind_in(package)
             self._follower = Follower(self._url, self._stream)
         return self._follower
 
 
-def end_quietly() -> None:
-    """End this process, if Spark has closed the socket to it.
+def _place(offset: dict[str, Any]) -> Place:
+    from everquery.registry.follower import Place
 
-    Spark ends a source so. Python would then try to report that end through the same socket, and
-    print three tracebacks with every query's end.
-    """
-    if isinstance(sys.exception(), (EOFError, ConnectionError)):
-        sys.stderr.flush()
-        os._exit(0)
+    return Place(**offset)
 
 
 def _count(value: str) -> int:

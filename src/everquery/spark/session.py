@@ -48,6 +48,8 @@ QUERY_SETTINGS: Mapping[str, str] = {
 START_SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
+    # Workers are forked from a process that has loaded all they need.
+    "spark.python.daemon.module": "everquery.spark.daemon",
     # No task of a batch is worth waiting for its favourite executor.
     "spark.locality.wait": "0s",
 }

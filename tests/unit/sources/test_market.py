@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 import everquery as eq
-from everquery.sources import (
+from everquery.sources.market import (
+    EVENT_INTERVAL_US,
     Market,
     market_queries,
     market_stream,
@@ -16,7 +17,6 @@ from everquery.sources import (
     query_numbers,
     repeats,
 )
-from everquery.sources.market import EVENT_INTERVAL_US
 
 EVENTS = 40_000
 

@@ -10,7 +10,8 @@ import everquery as eq
 from everquery.errors import EverqueryError
 from everquery.sources import sections
 from everquery.sources.folder_journal import FolderJournal, files_of, first_file
-from everquery.sources.sections import read_section, sections_of, types_of
+from everquery.sources.section_events import read_section, types_of
+from everquery.sources.sections import sections_of
 from everquery.state.events import UNREADABLE, UNREADABLE_TYPE
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.cli.demo.plan import Plan
-from everquery.sources import query_numbers, repeats
+from everquery.sources.market import query_numbers, repeats
 
 
 def none_by_kind() -> dict[str, int]:

@@ -14,7 +14,7 @@ from everquery.cli.demo.run import COMPILING, Look, Run, Step
 from everquery.cli.numbers import megabytes, percent
 from everquery.cli.this_process import Clock, broken_off, peak_bytes, resident_bytes
 from everquery.engine import Engine
-from everquery.sources import market_stream, query_ids
+from everquery.sources.market import market_stream, query_ids
 
 
 @dataclass(slots=True)

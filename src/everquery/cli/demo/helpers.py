@@ -13,7 +13,7 @@ from typing import Any
 
 from everquery.cli.demo.registrar import Task
 from everquery.cli.this_process import Clock
-from everquery.sources import MarketFiles
+from everquery.sources.market_files import MarketFiles
 
 PAUSE_SECONDS = 0.01
 PATIENCE_SECONDS = 5.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from everquery.sources import market_queries
+from everquery.sources.market import market_queries
 
 THRESHOLD = "threshold"  # the kind whose queries may end by themselves
 SHARES = {"range": 0.1, THRESHOLD: 0.1}  # of the queries; the rest are borders

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 from everquery.cli.demo.plan import Plan
 from everquery.engine import open_engine
-from everquery.sources import Market, query_ids
+from everquery.sources.market import Market, query_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from everquery.cli.demo.counts import Tally
 from everquery.cli.demo.plan import Plan
 from everquery.cli.this_process import Clock
 from everquery.engine import Engine
-from everquery.sources import Market
+from everquery.sources.market import Market
 
 CHUNK = 100_000  # queries a call of register_table, so that there is progress to show
 COMPILING = "preparing the loops: some seconds on the first run, then they are cached"

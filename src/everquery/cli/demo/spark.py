@@ -24,7 +24,8 @@ from everquery.cli.notice_files import NoticeFiles
 from everquery.cli.this_process import Clock, broken_off
 from everquery.engine import Engine
 from everquery.sharding.warm_up import warm_up
-from everquery.sources import MarketFiles, market_stream, query_numbers
+from everquery.sources.market import market_stream, query_numbers
+from everquery.sources.market_files import MarketFiles
 
 if TYPE_CHECKING:
     from everquery.spark.job import StreamingJob

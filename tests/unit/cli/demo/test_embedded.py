@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from everquery.cli.demo.embedded import EmbeddedRun
 from everquery.cli.demo.plan import Plan
-from everquery.sources import Market, market_queries
+from everquery.sources.market import Market, market_queries
 from tests.unit.cli.demo.clocks import steady_clock
 
 TINY = Plan(

@@ -17,25 +17,21 @@ from everquery.registry.follower import absolute_url
 from everquery.shard.writing import notice_schema
 from everquery.sharding.job import Job
 from everquery.sharding.places import OFFSET, PATH, SOURCE
+from everquery.sharding.span_events import ClockedReader
 from everquery.sharding.spans import SpanReader
 from everquery.sharding.telling import plain_schema
 from everquery.spark.clock import clock_column
-from everquery.spark.event_source import ClockedReader, EventSource
+from everquery.spark.columns import WHOLE, check_columns, key_types, time_types
+from everquery.spark.daemon import own_workers
+from everquery.spark.event_source import EventSource
 from everquery.spark.partitions import MOST_SHARDS, shard_codes
 from everquery.spark.quarantine_reports import HELD_OUT, OBSERVED, REGISTRY, report_quarantined
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
-from everquery.spark.rows import (
-    KAFKA_PLACE,
-    PACKED,
-    TOLD,
-    WHOLE,
-    check_columns,
-    key_types,
-    quoted,
-    time_types,
-)
+from everquery.spark.rows import KAFKA_PLACE, PACKED, TOLD, quoted
+from everquery.spark.run_shards import RunShards
 from everquery.spark.session import QUERY_SETTINGS
-from everquery.spark.stages import PackEvents, PackSpans, RouteLog, RunShards, UnpackNotices
+from everquery.spark.shard_work import ShardWork
+from everquery.spark.stages import PackEvents, PackSpans, RouteLog, UnpackNotices
 from everquery.state.events import UNREADABLE
 from everquery.stream import Stream
 
@@ -178,12 +174,9 @@ def watch(
     rows = events.union(changes)
     if reader is not None and _partitions(spark) == 1:
         rows = rows.coalesce(1)  # which is what the shards want: nothing is shuffled
-    told = rows.groupBy("shard").transformWithState(
-        RunShards(job, codes, plain, letters=dead_letters, reader=reader),
-        TOLD,
-        "Append",
-        "None",
-    )
+    run = RunShards(ShardWork(job, codes, plain, dead_letters, reader))
+    with own_workers(spark.sparkContext):
+        told = rows.groupBy("shard").transformWithState(run, TOLD, "Append", "None")
     reported = functions.lit(report_quarantined(spark, absolute_url(registry), stream.name))
     observed = told.observe(
         METRICS,
