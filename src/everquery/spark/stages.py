@@ -162,15 +162,16 @@ class UnpackNotices:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack the notices of a partition."""
         for batch in batches:
-            for table in told_tables(batch):
+            for _, table in told_tables(batch):
                 yield from table.to_batches()
         Worker.rest()
 
 
-def told_tables(batch: pa.RecordBatch) -> Iterator[pa.Table]:
-    """Yield the notices of rows of `TOLD`."""
-    for blob, file in zip(batch.column("notices"), batch.column("file"), strict=True):
+def told_tables(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
+    """Yield shard and notices of rows of `TOLD`."""
+    columns = (batch.column(name) for name in ("shard", "notices", "file"))
+    for shard, blob, file in zip(*columns, strict=True):
         if file.is_valid:
-            yield pick_up(file.as_py())
+            yield shard.as_py(), pick_up(file.as_py())
         elif blob.is_valid:
-            yield table_of_bytes(blob.as_py())
+            yield shard.as_py(), table_of_bytes(blob.as_py())

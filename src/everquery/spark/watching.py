@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from everquery.spark.clock import clock_column
 from everquery.spark.columns import WHOLE, check_columns, key_types, time_types
 from everquery.spark.daemon import own_workers
 from everquery.spark.event_source import EventSource
+from everquery.spark.notice_files import WRITTEN, WriteNotices
 from everquery.spark.partitions import MOST_SHARDS, shard_codes
 from everquery.spark.quarantine_reports import HELD_OUT, OBSERVED, REGISTRY, report_quarantined
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
@@ -54,6 +56,7 @@ def watch(
     file_order: Literal["name", "time"] = "name",
     wide_shards: int = 1,
     clock: str | None = None,
+    folder: Path | str | None = None,
 ) -> DataFrame:
     """Return the notices of a registry's standing queries over a streaming DataFrame.
 
@@ -98,6 +101,11 @@ def watch(
         the time column, such as the timestamp of a Kafka record. Without it the clock is the
         timestamp of the batch, which Spark records, so that a replay agrees; times that are plain
         numbers need a column.
+    folder : path, optional
+        Notices are written to Parquet files in this folder, which all executors see, by the
+        workers that make them: exactly once, whatever is killed. They never become rows of Spark.
+        The DataFrame then has a row for each file, ``file`` and ``notices``, that any sink can
+        have, such as ``noop``.
 
     Returns
     -------
@@ -185,8 +193,11 @@ def watch(
         functions.collect_list("lacking").alias("lacking"),
         functions.max(reported).alias(REGISTRY),
     )
+    packed = observed.select("shard", "notices", "file")
+    if folder is not None:
+        return packed.mapInArrow(WriteNotices(str(Path(folder).absolute())), WRITTEN)
     columns_told = from_arrow_schema(plain, prefer_timestamp_ntz=True)
-    return observed.select("notices", "file").mapInArrow(UnpackNotices(), columns_told)
+    return packed.mapInArrow(UnpackNotices(), columns_told)
 
 
 def _spans(
