@@ -74,6 +74,15 @@ def _explained(name: str) -> Iterator[None]:
         raise UnwritableFileError(f"{name} can't be written: {error}") from error
 
 
+def _parquet(file: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
+    """Return a writer that looks for repeated values among texts only.
+
+    Of numbers and ids that takes two thirds of the time, 500 ns a notice, and saves nothing.
+    """
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    return pq.ParquetWriter(file, schema, use_dictionary=texts)
+
+
 class ParquetWriter(NoticeWriter):
     """Writes Parquet, in row groups that are worth it; nothing is readable before `close`."""
 
@@ -98,7 +107,7 @@ class ParquetWriter(NoticeWriter):
             if not plain.num_rows:
                 self._empty = plain.schema
                 return
-            self._writer = pq.ParquetWriter(self._file, plain.schema)
+            self._writer = _parquet(self._file, plain.schema)
         names = self._writer.schema.names
         if plain.column_names != names:
             late = [name for name in plain.column_names if name not in names]
@@ -135,7 +144,7 @@ class ParquetWriter(NoticeWriter):
         with self._giving_up():
             if self._writer is None:
                 schema = getattr(self, "_empty", pa.schema([("query_id", pa.string())]))
-                self._writer = pq.ParquetWriter(self._file, schema)
+                self._writer = _parquet(self._file, schema)
             self._flush()
             self._writer.close()
             self._file.close()

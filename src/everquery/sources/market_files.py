@@ -51,6 +51,7 @@ class MarketFiles:
         self._most = most
         self.written = 0
         self.files = 0
+        self._forgotten = 0
 
     @property
     def done(self) -> bool:
@@ -70,8 +71,22 @@ class MarketFiles:
         batch = self._market.batch(size, fluctuation=self.fluctuation)
         path = self._folder / f"{self.files:06}.parquet"
         unfinished = path.with_name(f".{path.name}")
-        pq.write_table(pa.Table.from_batches([batch]), unfinished, compression="lz4")
+        # Prices are all different: looking for a dictionary would take most of the time.
+        pq.write_table(
+            pa.Table.from_batches([batch]),
+            unfinished,
+            compression="none",
+            use_dictionary=["symbol"],
+            write_statistics=False,
+        )
         unfinished.rename(path)
         self.written += size
         self.files += 1
         return path
+
+    def forget(self, events: int, kept: int) -> None:
+        """Remove the files of the first events, but for the last so many of these."""
+        last = events // self._events - kept
+        while self._forgotten < last:
+            (self._folder / f"{self._forgotten:06}.parquet").unlink(missing_ok=True)
+            self._forgotten += 1

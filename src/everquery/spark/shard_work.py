@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from everquery.sharding.span_events import span_events
 from everquery.sharding.spans import SpanReader, Spans
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
 from everquery.sharding.wire import cut
+from everquery.spark.notice_files import write_notices
 from everquery.spark.quarantine_reports import told_as
 from everquery.spark.rows import LOG, SPAN_NAMES, TOLD
 from everquery.spark.stages import Worker, packer_of
@@ -43,6 +45,8 @@ class ShardWork:
         Whether refused events become rows, too.
     reader : SpanReader, optional
         What reads the spans, if rows name these.
+    folder : Path, optional
+        Where notices are written; else they are sent.
     token : str
         Names the job in the processes that work on it.
     """
@@ -52,6 +56,7 @@ class ShardWork:
     plain: pa.Schema
     letters: bool
     reader: SpanReader | None = None
+    folder: Path | None = None
     token: str = field(default_factory=lambda: uuid4().hex)
 
     def begin(self) -> None:
@@ -110,20 +115,23 @@ class ShardWork:
             if output.partial.events
             else None,
         }
-        for blob, file in _sent(notices):
+        for blob, file in self._told(notices, shard):
             here = {"notices": blob, "file": file, "shard": shard, "position": position, **once}
             yield Row(**{**figures, **here})
             figures, once = _zeros(figures), dict.fromkeys(once)
 
-
-def _sent(notices: pa.Table) -> Iterator[tuple[bytes | None, str | None]]:
-    """Yield notices as bytes, or the name of a file in which they are left."""
-    file = leave(notices)
-    if file is not None:
-        yield None, file
-        return
-    for part in cut(notices, NOTICES_BYTES):
-        yield table_bytes(part) if part.num_rows else None, None
+    def _told(self, notices: pa.Table, shard: int) -> Iterator[tuple[bytes | None, str | None]]:
+        """Yield notices as bytes, or the name of the file that they are in; at least once."""
+        if self.folder is not None:
+            written = notices.num_rows > 0
+            yield None, str(write_notices(notices, self.folder, shard)) if written else None
+            return
+        file = leave(notices)
+        if file is not None:
+            yield None, file
+            return
+        for part in cut(notices, NOTICES_BYTES):
+            yield table_bytes(part) if part.num_rows else None, None
 
 
 def _zeros(figures: dict[str, Any]) -> dict[str, Any]:

@@ -162,16 +162,9 @@ class UnpackNotices:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack the notices of a partition."""
         for batch in batches:
-            for _, table in told_tables(batch):
-                yield from table.to_batches()
+            for blob, file in zip(batch.column("notices"), batch.column("file"), strict=True):
+                if file.is_valid:
+                    yield from pick_up(file.as_py()).to_batches()
+                elif blob.is_valid:
+                    yield from table_of_bytes(blob.as_py()).to_batches()
         Worker.rest()
-
-
-def told_tables(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
-    """Yield shard and notices of rows of `TOLD`."""
-    columns = (batch.column(name) for name in ("shard", "notices", "file"))
-    for shard, blob, file in zip(*columns, strict=True):
-        if file.is_valid:
-            yield shard.as_py(), pick_up(file.as_py())
-        elif blob.is_valid:
-            yield shard.as_py(), table_of_bytes(blob.as_py())

@@ -25,7 +25,6 @@ from everquery.spark.clock import clock_column
 from everquery.spark.columns import WHOLE, check_columns, key_types, time_types
 from everquery.spark.daemon import own_workers
 from everquery.spark.event_source import EventSource
-from everquery.spark.notice_files import WRITTEN, WriteNotices
 from everquery.spark.partitions import MOST_SHARDS, shard_codes
 from everquery.spark.quarantine_reports import HELD_OUT, OBSERVED, REGISTRY, report_quarantined
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
@@ -182,7 +181,8 @@ def watch(
     rows = events.union(changes)
     if reader is not None and _partitions(spark) == 1:
         rows = rows.coalesce(1)  # which is what the shards want: nothing is shuffled
-    run = RunShards(ShardWork(job, codes, plain, dead_letters, reader))
+    written = None if folder is None else Path(folder).absolute()
+    run = RunShards(ShardWork(job, codes, plain, dead_letters, reader, written))
     with own_workers(spark.sparkContext):
         told = rows.groupBy("shard").transformWithState(run, TOLD, "Append", "None")
     reported = functions.lit(report_quarantined(spark, absolute_url(registry), stream.name))
@@ -193,11 +193,11 @@ def watch(
         functions.collect_list("lacking").alias("lacking"),
         functions.max(reported).alias(REGISTRY),
     )
-    packed = observed.select("shard", "notices", "file")
-    if folder is not None:
-        return packed.mapInArrow(WriteNotices(str(Path(folder).absolute())), WRITTEN)
+    if written is not None:
+        rows_of_files = observed.where("file IS NOT NULL")
+        return rows_of_files.select("file", functions.col("told").alias("notices"))
     columns_told = from_arrow_schema(plain, prefer_timestamp_ntz=True)
-    return packed.mapInArrow(UnpackNotices(), columns_told)
+    return observed.select("notices", "file").mapInArrow(UnpackNotices(), columns_told)
 
 
 def _spans(

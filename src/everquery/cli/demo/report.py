@@ -86,6 +86,10 @@ def _time(value: float | None) -> str:
     return "none yet" if value is None else f"{value:.2f} s"
 
 
+def _times(value: float) -> str:
+    return f"{value:.2f} times"
+
+
 Shown = list[tuple[str, str, Callable[[Any], str]]]
 
 # Names, where in the summary the values are, and how they are printed. "{}" is each entry of a
@@ -101,6 +105,8 @@ _RUN: Shown = [
     ("refused", "refused", _count),
     ("batches", "batches", _count),
     ("trigger, median", "seconds.trigger_median", _time),
+    ("a no-op of Spark", "no_op_events_per_second", rate),
+    ("  trigger rate of it", "trigger_rate_of_no_op", _times),
     ("lag, median", "seconds.lag_median", _time),
     ("peak memory", "peak_resident_bytes", megabytes),
 ]

@@ -31,10 +31,18 @@ if TYPE_CHECKING:
     from everquery.spark.job import StreamingJob
     from everquery.spark.metrics import Batch
 
-AHEAD = 2  # files that the market is ahead of the job, at most
+AHEAD = 4  # files that the market is ahead of the job, at most
+KEPT = 6 * AHEAD  # files that stay, to compare with what Spark alone takes for them
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 60.0  # for what is under way when the time is over
-SCHEMA = "symbol string, ts timestamp_ntz, price double, shares long"
+TYPES = pa.schema(
+    [
+        ("symbol", pa.string()),
+        ("ts", pa.timestamp("us")),
+        ("price", pa.float64()),
+        ("shares", pa.int64()),
+    ]
+)
 ROUNDS = 10  # portions of live changes
 
 
@@ -60,10 +68,14 @@ class SparkRun(Run):
         Seconds from the writing of a file to the end of the batch that read it, a batch.
     effect_seconds : list of float
         How long live changes took to have effect.
+    no_op_rate : float or None
+        Events a second that Spark alone takes through Python and back, once the job has ended.
     """
 
     engine_name = "spark"
-    closing = Step("stopping", "stopping: the batch that runs is finished")
+    closing = Step(
+        "stopping", "stopping: the batch that runs is finished, and Spark alone reads its files"
+    )
 
     def __init__(self, plan: Plan, folder: Path, *, cores: int, clock: Clock) -> None:
         super().__init__(plan, clock=clock)
@@ -75,6 +87,7 @@ class SparkRun(Run):
         self.log = folder / "spark.log"
         self.notices = folder / "notices"
         self.url = f"sqlite:///{folder / 'queries.db'}"
+        self.no_op_rate: float | None = None
         self._laps: dict[str, float] = {}
         self._refused = self._rebuilt = 0
         self._told = NoticeFiles(self.notices)
@@ -100,15 +113,15 @@ class SparkRun(Run):
 
     def prepare(self) -> Iterator[Step]:
         """Start Java, compile or load the loops, register the queries, and start the job."""
-        from everquery.spark.session import LIGHT_JAVA, local_session
+        from everquery.spark.session import local_session
 
         # In a thread: Java starts while this process compiles, and Ctrl-C stays ours.
         self._session = self._starter.submit(
             local_session,
             "everquery demo",
             cores=self.cores,
+            partitions=1,  # one worker has all shards, and reads the files for them
             log=self.log,
-            java_options=LIGHT_JAVA,
         )
         yield Step("compiling", COMPILING)
         with broken_off():
@@ -136,14 +149,21 @@ class SparkRun(Run):
         self._mark = now
 
     def _start(self, spark: Any) -> StreamingJob:  # noqa: ANN401 - a session of pyspark
-        from everquery.spark import watch
+        from everquery.spark import read_files, watch
         from everquery.spark.job import StreamingJob
 
-        trades = spark.readStream.schema(SCHEMA).parquet(str(self._events))
+        trades = read_files(
+            spark,
+            market_stream(),
+            [self._events],
+            schema=TYPES,
+            journal=self.folder / "market.jsonl",
+        )
         # All queries have keys: no shard needs to see the events of all of them.
-        notices = watch(trades, "trades", registry=self.url, shards=self.cores, wide_shards=0)
-        writer = notices.writeStream.queryName("everquery demo").format("parquet")
-        writer = writer.option("path", str(self.notices))
+        written = watch(
+            trades, "trades", registry=self.url, shards=1, wide_shards=0, folder=self.notices
+        )
+        writer = written.writeStream.queryName("everquery demo").format("noop")
         return StreamingJob(
             spark, writer.option("checkpointLocation", str(self.folder / "checkpoint"))
         )
@@ -200,6 +220,7 @@ class SparkRun(Run):
             self.lags.append(now - oldest)
         if self._changes is not None:
             self.effect_seconds += self._changes.took_effect(batch.position, now)
+        self._files.forget(tally.events + self._refused, KEPT)
 
     @property
     def _waiting(self) -> int:
@@ -266,7 +287,18 @@ class SparkRun(Run):
                 "lag_median": _median(self.lags),
                 "change_in_effect_median": _median(self.effect_seconds),
             },
-            "stages": stages(timed, shards=self.cores),
+            "stages": stages(timed, shards=1),
+            **self._compared(timed),
+        }
+
+    def _compared(self, timed: list[Batch]) -> dict[str, float]:
+        """Return what triggers took beside those of a job that does nothing."""
+        rates = [batch.events / batch.seconds for batch in timed if batch.events]
+        if self.no_op_rate is None or not rates:
+            return {}
+        return {
+            "no_op_events_per_second": self.no_op_rate,
+            "trigger_rate_of_no_op": median(rates) / self.no_op_rate,
         }
 
     # -- the end ----------------------------------------------------------------------------------
@@ -274,6 +306,7 @@ class SparkRun(Run):
     def close(self) -> None:
         """Stop the market, the second process, the job and Spark, in this order."""
         from everquery.spark import stop_session
+        from everquery.spark.no_op import no_op_rate
 
         if self._feeder.is_alive():
             self._feeder.stop()
@@ -283,6 +316,8 @@ class SparkRun(Run):
             if self._job is not None:
                 with self._job:
                     self._job.stop(seconds=PATIENCE_SECONDS)
+                if self._session is not None and self.tally.batches > 1:
+                    self.no_op_rate = no_op_rate(self._session.result(), self._events, AHEAD)
         finally:
             self._job = None
             if self._session is not None and self._session.exception() is None:
