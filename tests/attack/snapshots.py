@@ -199,7 +199,7 @@ def forge(snapshots: Snapshots, chance: random.Random) -> Snapshots:
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         try:
             content = chance.choice(_WAYS)(content, chance)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, SyntaxError):
             break  # what an earlier change left can't be read any more
     return Snapshots((Snapshot(chosen.which, content, genuine=False),))
 
