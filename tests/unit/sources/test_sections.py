@@ -12,7 +12,7 @@ from everquery.sources import sections
 from everquery.sources.folder_journal import FolderJournal, files_of, first_file
 from everquery.sources.section_events import read_section, types_of
 from everquery.sources.sections import sections_of
-from everquery.state.events import UNREADABLE, UNREADABLE_TYPE
+from everquery.state.events import UNREADABLE
 
 STREAM = eq.Stream("trades", key="symbol", time="ts", attributes=["price"])
 ROWS = [{"symbol": f"S{i % 7}", "ts": i, "price": i / 4} for i in range(500)]
@@ -35,6 +35,12 @@ def write(path, rows=ROWS):
     return path
 
 
+def events_of(section, stream, schema):
+    """Return the rows of a section in the columns of a schema."""
+    tables = read_section(section, stream, schema)
+    return [row for table in tables for row in table.select(schema.names).to_pylist()]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet", "arrow"])
 def test_spans_hold_every_event_once(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr(sections, "SECTION_BYTES", 700)
@@ -45,8 +51,7 @@ def test_spans_hold_every_event_once(tmp_path, monkeypatch, suffix):
     )
     found = list(sections_of(path))
     assert len(found) > 3 or suffix in sections.WHOLE
-    rows = [row for section in found for batch in read_section(section, STREAM, schema)
-            for row in batch.to_pylist()]  # fmt: skip
+    rows = [row for section in found for row in events_of(section, STREAM, schema)]
     assert rows == ROWS
 
 
@@ -59,16 +64,15 @@ def test_what_does_not_fit_is_null_and_what_is_no_line_a_row_of_nulls(tmp_path):
         '{"symbol": "A", "ts": 1, "price": 2}\n'
     )
     (section,) = sections_of(path)
-    rows = [row for batch in read_section(section, STREAM, schema) for row in batch.to_pylist()]
+    rows = events_of(section, STREAM, schema)
     assert [row["price"] for row in rows] == [None, 2.0, None]
     assert rows[-1] == {"symbol": None, "ts": None, "price": None}
-    known = schema.append(pa.field(UNREADABLE, UNREADABLE_TYPE))
-    rows = [row for batch in read_section(section, STREAM, known) for row in batch.to_pylist()]
+    rows = [row for table in read_section(section, STREAM, schema) for row in table.to_pylist()]
     unread = [[("price", "9007199254740993")], None, [("symbol", "a line")]]
     assert [row[UNREADABLE] or None for row in rows] == unread
     engine = eq.Engine(STREAM)
-    for batch in read_section(section, STREAM, known):
-        engine.process(batch)
+    for table in read_section(section, STREAM, schema):
+        engine.process(table)
     assert engine.stats()["dead_letters_by_reason"] == {
         "inexact_attribute": 1, "unreadable_key": 1,
     }  # fmt: skip
@@ -85,7 +89,7 @@ def test_columns_that_a_section_lacks_are_null(tmp_path, suffix):
     schema = types_of(path, stream)
     assert schema.names == ["symbol", "ts", "price", "size", "n"]
     (section,) = sections_of(path)
-    rows = [row for batch in read_section(section, stream, schema) for row in batch.to_pylist()]
+    rows = events_of(section, stream, schema)
     assert rows == [{**row, "size": None, "n": None} for row in ROWS[:2]]
 
 

@@ -152,7 +152,7 @@ def test_lines_tell_of_steps_and_batches_on_spark(tmp_path):
     lines = [line.partition(" s  ")[2] for line in console.file.getvalue().splitlines()]
     assert lines[0] == "registering 1,000,000 queries in there"
     assert sum("queries are registered" in line for line in lines) in range(1, 5)
-    assert "stopping: the batch that runs is finished" in lines
+    assert "stopping: the batch that runs is finished, and Spark alone reads its files" in lines
     told = [line for line in lines if "events" in line]
     assert 1 < len(told) < 8
     assert told[0] == (
