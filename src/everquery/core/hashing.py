@@ -18,8 +18,10 @@ from everquery.core.jit import kernel, part
 KEY_BYTES = 16
 DIGEST_WORDS = 2  # 128 bits
 
+LANES = 16  # names whose digests are made at once; of eight, the compiler makes no vectors
+
 _BLOCK = 128  # bytes of a BLAKE2b block
-_ROUNDS = 12
+_NO_BITS, _ALL_BITS = np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 _IV = np.array(
     [
         0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1,
@@ -27,20 +29,17 @@ _IV = np.array(
     ],
     np.uint64,
 )  # fmt: skip
-_SIGMA = np.array(
-    [
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
-        [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
-        [11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4],
-        [7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8],
-        [9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13],
-        [2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9],
-        [12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11],
-        [13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10],
-        [6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5],
-        [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
-    ],
-    np.int64,
+_SIGMA = (
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+    (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
+    (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
+    (7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8),
+    (9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13),
+    (2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9),
+    (12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11),
+    (13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10),
+    (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
+    (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
 )
 
 
@@ -104,33 +103,86 @@ def siphash(data: Bytes, begin: int, end: int, key: Uint64s) -> np.uint64:
 
 
 @part
-def compress(h: Uint64s, m: Uint64s, v: Uint64s, counted: Any, last: bool) -> None:  # noqa: ANN401
-    """Take a block of 16 words into the state of BLAKE2b."""
-    for i in range(8):
-        v[i] = h[i]
-        v[i + 8] = _IV[i]
-    v[12] ^= counted
-    if last:
-        v[14] = ~v[14]
-    for turn in range(_ROUNDS):
-        line = turn % 10
-        for i in range(8):
-            # Columns first, then diagonals.
-            a = i & 3
-            shift = i >> 2
-            b = 4 + ((a + shift) & 3)
-            c = 8 + ((a + 2 * shift) & 3)
-            d = 12 + ((a + 3 * shift) & 3)
-            v[a] += v[b] + m[_SIGMA[line, 2 * i]]
-            v[d] = rotated(v[d] ^ v[a], np.uint64(32))
-            v[c] += v[d]
-            v[b] = rotated(v[b] ^ v[c], np.uint64(40))
-            v[a] += v[b] + m[_SIGMA[line, 2 * i + 1]]
-            v[d] = rotated(v[d] ^ v[a], np.uint64(48))
-            v[c] += v[d]
-            v[b] = rotated(v[b] ^ v[c], np.uint64(1))
-    for i in range(8):
-        h[i] ^= v[i] ^ v[i + 8]
+def mix(a: Any, b: Any, c: Any, d: Any, x: Any, y: Any) -> Any:  # noqa: ANN401 - uint64
+    """Return four words of BLAKE2b's state with two of the block mixed in."""
+    a = a + b + x
+    d = rotated(d ^ a, np.uint64(32))
+    c = c + d
+    b = rotated(b ^ c, np.uint64(40))
+    a = a + b + y
+    d = rotated(d ^ a, np.uint64(48))
+    c = c + d
+    b = rotated(b ^ c, np.uint64(1))
+    return a, b, c, d
+
+
+@part
+def turn(state: Any, m: Uint64s, lane: int, s: Any) -> Any:  # noqa: ANN401 - tuples of words
+    """Return the state after one round, with the words of the block in the order `s`."""
+    a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q = state  # noqa: E741
+    # Columns first, then diagonals.
+    a, e, i, n = mix(a, e, i, n, m[s[0] * LANES + lane], m[s[1] * LANES + lane])
+    b, f, j, o = mix(b, f, j, o, m[s[2] * LANES + lane], m[s[3] * LANES + lane])
+    c, g, k, p = mix(c, g, k, p, m[s[4] * LANES + lane], m[s[5] * LANES + lane])
+    d, h, l, q = mix(d, h, l, q, m[s[6] * LANES + lane], m[s[7] * LANES + lane])  # noqa: E741
+    a, f, k, q = mix(a, f, k, q, m[s[8] * LANES + lane], m[s[9] * LANES + lane])
+    b, g, l, n = mix(b, g, l, n, m[s[10] * LANES + lane], m[s[11] * LANES + lane])  # noqa: E741
+    c, h, i, o = mix(c, h, i, o, m[s[12] * LANES + lane], m[s[13] * LANES + lane])
+    d, e, j, p = mix(d, e, j, p, m[s[14] * LANES + lane], m[s[15] * LANES + lane])
+    return a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q
+
+
+@kernel
+def compress(h: Uint64s, m: Uint64s, counted: Uint64s, last: Uint64s, active: Uint64s) -> None:
+    """Take a block of 16 words into the state of BLAKE2b, for several names side by side.
+
+    All rounds are written out, and the loop is over names, always as many: so the compiler does the
+    same to eight of them in one vector. A name takes 50 ns, where one alone takes 330.
+
+    Parameters
+    ----------
+    h, m : states and blocks; word `i` of a lane is at ``i * LANES + lane``
+    counted : how many bytes of each name are done with this block
+    last, active : all bits set where the block is the name's last one, and where it has one
+    """
+    for lane in range(LANES):
+        state = (
+            h[lane], h[LANES + lane], h[2 * LANES + lane], h[3 * LANES + lane],
+            h[4 * LANES + lane], h[5 * LANES + lane], h[6 * LANES + lane], h[7 * LANES + lane],
+            _IV[0], _IV[1], _IV[2], _IV[3],
+            _IV[4] ^ counted[lane], _IV[5], _IV[6] ^ last[lane], _IV[7],
+        )  # fmt: skip
+        state = turn(state, m, lane, _SIGMA[0])
+        state = turn(state, m, lane, _SIGMA[1])
+        state = turn(state, m, lane, _SIGMA[2])
+        state = turn(state, m, lane, _SIGMA[3])
+        state = turn(state, m, lane, _SIGMA[4])
+        state = turn(state, m, lane, _SIGMA[5])
+        state = turn(state, m, lane, _SIGMA[6])
+        state = turn(state, m, lane, _SIGMA[7])
+        state = turn(state, m, lane, _SIGMA[8])
+        state = turn(state, m, lane, _SIGMA[9])
+        state = turn(state, m, lane, _SIGMA[0])
+        state = turn(state, m, lane, _SIGMA[1])
+        here = active[lane]
+        h[lane] ^= (state[0] ^ state[8]) & here
+        h[LANES + lane] ^= (state[1] ^ state[9]) & here
+        h[2 * LANES + lane] ^= (state[2] ^ state[10]) & here
+        h[3 * LANES + lane] ^= (state[3] ^ state[11]) & here
+        h[4 * LANES + lane] ^= (state[4] ^ state[12]) & here
+        h[5 * LANES + lane] ^= (state[5] ^ state[13]) & here
+        h[6 * LANES + lane] ^= (state[6] ^ state[14]) & here
+        h[7 * LANES + lane] ^= (state[7] ^ state[15]) & here
+
+
+@part
+def read_block(heap: Bytes, begin: int, end: int, done: int, lane: int, m: Uint64s) -> int:
+    """Write the next block of a name into a lane, which comes zeroed; return what is done then."""
+    stop = min(end - begin, done + _BLOCK)
+    for i in range((stop - done + 7) // 8):
+        first = begin + done + 8 * i
+        m[i * LANES + lane] = word_at(heap, first, min(first + 8, begin + stop))
+    return stop
 
 
 @kernel
@@ -139,7 +191,7 @@ def fill_digests(
 ) -> None:
     """Write the BLAKE2b-128 digests of names that have none yet.
 
-    Cost: a look a name that has one; some hundred nanoseconds a name that has none.
+    Cost: a look a name that has one; 50 ns a name that has none, where they come in order.
 
     Parameters
     ----------
@@ -149,34 +201,48 @@ def fill_digests(
     person : two words that tell what the digests are of
     digests : shape (names, 2); zeros where there is none
     """
-    h = np.empty(8, np.uint64)
-    m = np.empty(16, np.uint64)
-    v = np.empty(16, np.uint64)
-    for at in range(wanted.size):
-        name = wanted[at]
-        if name < 0 or digests[name, 0] != 0 or digests[name, 1] != 0:
-            continue
-        for i in range(8):
-            h[i] = _IV[i]
-        h[0] ^= np.uint64(0x01010010)  # 16 bytes of digest, no key, no tree
+    h = np.empty(8 * LANES, np.uint64)
+    m = np.empty(16 * LANES, np.uint64)
+    counted = np.empty(LANES, np.uint64)
+    last = np.empty(LANES, np.uint64)
+    active = np.empty(LANES, np.uint64)
+    names = np.empty(LANES, np.int64)
+    start = _IV.copy()
+    start[0] ^= np.uint64(0x01010010)  # 16 bytes of digest, no key, no tree
+    start[6] ^= person[0]
+    start[7] ^= person[1]
+    at = 0
+    while at < wanted.size:
+        lanes = 0
+        longest = 0
+        while at < wanted.size and lanes < LANES:
+            name = wanted[at]
+            at += 1
+            if name >= 0 and digests[name, 0] == 0 and digests[name, 1] == 0:
+                names[lanes] = name
+                longest = max(longest, offsets[name + 1] - offsets[name])
+                lanes += 1
+        for i in range(8 * LANES):
+            h[i] = start[i // LANES]
         if salts.size:
-            h[4] ^= salts[name]
-        h[6] ^= person[0]
-        h[7] ^= person[1]
-        begin, end = int(offsets[name]), int(offsets[name + 1])
+            for lane in range(lanes):
+                h[4 * LANES + lane] ^= salts[names[lane]]
         done = 0
         while True:
-            here = min(end - begin - done, _BLOCK)
-            for i in range(16):
-                first = begin + done + min(8 * i, here)
-                m[i] = word_at(heap, first, min(first + 8, begin + done + here))
-            done += here
-            last = done == end - begin
-            compress(h, m, v, np.uint64(done), last)
-            if last:
+            for i in range(16 * LANES):
+                m[i] = 0
+            for lane in range(lanes):
+                begin, end = offsets[names[lane]], offsets[names[lane] + 1]
+                active[lane] = _ALL_BITS if done == 0 or done < end - begin else _NO_BITS
+                last[lane] = _ALL_BITS if end - begin <= done + _BLOCK else _NO_BITS
+                counted[lane] = read_block(heap, begin, end, done, lane, m)
+            compress(h, m, counted, last, active)
+            done += _BLOCK
+            if done >= longest:
                 break
-        digests[name, 0] = h[0]
-        digests[name, 1] = h[1]
+        for lane in range(lanes):
+            digests[names[lane], 0] = h[lane]
+            digests[names[lane], 1] = h[LANES + lane]
 
 
 def person_of(word: str) -> Uint64s:

@@ -13,7 +13,7 @@ from everquery.index.sort_keys import MOST_CODES
 _SALT = np.uint64(0xD6E8FEB86659FD93)
 
 # What `write_columns` found out besides, in the places behind those of the codes.
-NO_DIGEST = MOST_CODES  # a query or a key without digest: the ids are not all right
+NO_DIGEST = MOST_CODES  # a key without digest: the ids are not all right
 NO_KEY = MOST_CODES + 1  # a notice that is about no key
 UNKNOWN = MOST_CODES + 2  # one place an attribute: a value that is NaN
 
@@ -51,7 +51,7 @@ def write_columns(
     ----------
     slot, row, code, salt : the notices; see `Notices`. `salt` may be empty
     outcomes : by code, what the outcome adds to an id
-    queries, keys : the digests by slot and by key number, zeros where there is none yet
+    queries, keys : the digests by slot and by key number; zeros where a key has none yet
     keyed : whether the stream has keys; without, zeros are the digest of its only one
     seen : set to 1 at each code that occurs, and at `NO_DIGEST`, `NO_KEY`, `UNKNOWN`
     """
@@ -84,8 +84,6 @@ def write_columns(
                 if event_values[a, at] != event_values[a, at]:
                     seen[UNKNOWN + a] = 1
         query = slot[i]
-        if queries[query, 0] == 0 and queries[query, 1] == 0:
-            seen[NO_DIGEST] = 1
         out_slot[i] = query
         out_key[i] = number
         out_time[i] = event_time[at]

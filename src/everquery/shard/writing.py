@@ -91,13 +91,6 @@ class Names:
     catalog: Catalog
     keys: KeyTable
 
-    def digests(self, notices: Notices | None) -> tuple[Array, Array]:
-        """Return the digests of queries and of keys, those that some notices need included."""
-        if notices is None:
-            return self.catalog.digests(None), self.keys.digests(None)
-        numbers = notices.events.key[notices.row].astype(np.int64)
-        return self.catalog.digests(notices.slot), self.keys.digests(numbers)
-
 
 def write_notices(
     notices: Notices,
@@ -177,12 +170,12 @@ def _write(
 ) -> Bytes:
     """Write the columns that follow from queries and events; return what `write_columns` saw.
 
-    A query's, or a key's, first notice finds that it has no digest yet: then all is written again.
+    A key's first notice finds that it has no digest yet: then all is written again.
     """
     events = notices.events
     salt = _NO_SALT if notices.salt is None else notices.salt
     pieces = crew.pieces(len(notices), WORTH)
-    digests = names.digests(None)
+    queries, keys = names.catalog.digests(), names.keys.digests(None)
 
     def write(piece: tuple[int, int]) -> Bytes:
         begin, end = piece
@@ -195,7 +188,8 @@ def _write(
             notices.code,
             salt,
             outcomes.hashes,
-            *digests,
+            queries,
+            keys,
             names.keys.keyed,
             events.key,
             events.time,
@@ -219,7 +213,7 @@ def _write(
 
     seen = write_all()
     if seen[NO_DIGEST]:
-        digests = names.digests(notices)
+        keys = names.keys.digests(events.key[notices.row].astype(np.int64))
         seen = write_all()
     return seen
 
