@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, Uint64s, resized, total_bytes
 from everquery.core.framing import DamagedError
-from everquery.core.hashing import fill_digests, no_digests, random_key, siphash
+from everquery.core.hashing import fill_digests, no_digests, random_key, siphash, whole_word
 from everquery.core.jit import kernel
 
 ABSENT = -1
@@ -53,7 +54,11 @@ def hash_bytes(data: Bytes, begin: int, end: int, seed: np.uint64) -> np.uint64:
 @kernel
 def same_bytes(left: Bytes, a: int, right: Bytes, b: int, size: int) -> bool:
     """Tell whether `size` bytes from `a` and from `b` on are equal."""
-    for i in range(size):
+    whole = size & ~7
+    for i in range(0, whole, 8):
+        if whole_word(left, a + i) != whole_word(right, b + i):
+            return False
+    for i in range(whole, size):
         if left[a + i] != right[b + i]:
             return False
     return True
@@ -215,11 +220,13 @@ def encode(names: pa.Array) -> Encoded:
     if names.null_count:
         valid = np.array(names.is_valid(), np.bool_)
     else:
-        valid = _ALL_VALID[:n] if n <= _ALL_VALID.size else np.ones(n, np.bool_)
+        valid = _ALL_VALID[:n] if n <= _FEW else np.ones(n, np.bool_)
     buffers = names.buffers()
     kind = names.type
     if kind == _INT64:
-        starts = 8 * (names.offset + np.arange(n + 1, dtype=np.int64))
+        starts = _EIGHTS[: n + 1] if n <= _FEW else 8 * np.arange(n + 1)
+        if names.offset:
+            starts = starts + 8 * names.offset
         return Encoded(_bytes_of(buffers[1]), starts, valid)
     if n == 0:
         return Encoded(_bytes_of(None), np.zeros(1, np.int64), valid)
@@ -276,9 +283,10 @@ def _any_equal(hashes: Uint64s) -> bool:
 
 
 _ONE_VALID = np.ones(1, np.bool_)
-_ALL_VALID = np.ones(2_048, np.bool_)  # of few names; nobody writes into it
-_INT64 = pa.int64()
-_TEXT_OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
+_FEW = 2_048
+_ALL_VALID, _EIGHTS = np.ones(_FEW, np.bool_), 8 * np.arange(_FEW + 1)  # nobody writes into these
+_STRING, _INT64 = pa.string(), pa.int64()
+_TEXT_OFFSETS = {_STRING: np.int32, pa.large_string(): np.int64}
 
 
 class NameTable:
@@ -293,8 +301,9 @@ class NameTable:
         Under a secret of this table's own: of use only here.
     """
 
-    CACHES: ClassVar[tuple[str, ...]] = ("_strings",)  # that no copy of the table needs
+    CACHES: ClassVar[tuple[str, ...]] = ("_strings", "_integers")  # that no copy of it needs
     _strings: pa.Array | None = None
+    _integers: pa.Array | None = None
 
     def __init__(self) -> None:
         self._key = random_key()
@@ -337,10 +346,10 @@ class NameTable:
         )  # fmt: skip
         return int(out[0])
 
-    def name(self, number: int) -> str:
-        """Return a name that is text."""
-        begin, end = self._offsets[number], self._offsets[number + 1]
-        return self._heap[begin:end].tobytes().decode()
+    def texts(self, numbers: Iterable[int]) -> list[str]:
+        """Return some names that are text: without the cost of an Arrow array."""
+        heap, at = self._heap.data, self._offsets.item
+        return [str(heap[at(number) : at(number + 1)], "utf-8") for number in numbers]
 
     def add(self, names: Encoded, *, renew: bool = False) -> Int32s:
         """Return the number of each name, a new one where it has none (or always, with `renew`)."""
@@ -357,12 +366,15 @@ class NameTable:
         """Return all names as an Arrow array that shares the table's memory."""
         if self._strings is None or len(self._strings) != self._count:
             buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._heap)]
-            self._strings = pa.Array.from_buffers(pa.string(), self._count, buffers)
+            self._strings = pa.Array.from_buffers(_STRING, self._count, buffers)
         return self._strings
 
     def integers(self) -> pa.Array:
         """Return all names that are 64-bit integers as an Arrow array that shares memory."""
-        return pa.Array.from_buffers(pa.int64(), self._count, [None, pa.py_buffer(self._heap)])
+        if self._integers is None or len(self._integers) != self._count:
+            buffers = [None, pa.py_buffer(self._heap)]
+            self._integers = pa.Array.from_buffers(_INT64, self._count, buffers)
+        return self._integers
 
     def digests(
         self, wanted: Int64s | None, person: Uint64s, salts: Uint64s | None = None

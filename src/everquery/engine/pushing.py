@@ -102,16 +102,18 @@ def light_notices(shard: Shard, plain: Plain, events: Events, told: Sequence[Tol
     common: dict[str, Any] = dict.fromkeys(layout.names[:-1])  # all but the id
     common.update(zip(shard.stream.attributes, plain.values, strict=True))
     common["key"], common["time"], common["seq"] = plain.key, time, seq
-    outcomes = shard.contents.outcomes
+    said, hashes = shard.contents.outcomes.said, shard.contents.outcomes.hashes
     catalog = shard.contents.catalog
+    ids = catalog.names.texts([slot for slot, _, _, _ in told])
     notices = []
-    for slot, code, figures, place in told:
+    for query_id, (slot, code, figures, place) in zip(ids, told, strict=True):
         columns = common.copy()
-        query_id = columns["query_id"] = catalog.names.name(slot)
-        columns["kind"], columns["event"], columns["reason"] = outcomes.said[code]
+        columns["query_id"] = query_id
+        columns["kind"], columns["event"], columns["reason"] = said[code]
         if figures is not None:
             for name, values in figures.items():
                 columns[layout.figures[name]] = values[place].item()
-        said = catalog.prints[slot], plain.key, seq, outcomes.hashes[code]
-        notices.append(Notice(columns, partial(notice_id, query_id, *said)))
+        prints = catalog.prints[slot]
+        identify = partial(notice_id, query_id, prints, plain.key, seq, hashes[code])
+        notices.append(Notice(columns, identify))
     return notices

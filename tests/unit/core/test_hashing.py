@@ -7,7 +7,14 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery.core.hashing import fill_digests, key_of_bytes, no_digests, person_of, siphash
+from everquery.core.hashing import (
+    LANES,
+    fill_digests,
+    key_of_bytes,
+    no_digests,
+    person_of,
+    siphash,
+)
 from everquery.core.names import NameTable, encode
 
 NAMES = [b"", b"a", b"IBM", b"12345678", b"x" * 15, b"y" * 127, b"z" * 128, b"w" * 129, b"v" * 999]
@@ -72,6 +79,23 @@ def test_digests_are_those_of_blake2b():
     for name, salt, got in zip(NAMES, salts.tolist(), digests, strict=True):
         said = {"salt": salt.to_bytes(8, "little"), "person": b"everquery test"}
         assert got.astype("<u8").tobytes() == blake2b(name, digest_size=16, **said).digest()
+
+
+def test_digests_of_many_names_of_all_lengths_are_those_of_blake2b():
+    texts = ["n" * (37 * number % 301) + str(number) for number in range(5 * LANES + 3)]
+    names = encode(pa.array(texts))
+    digests = no_digests(len(texts))
+    there = digests[7] = 5, 6  # is not made again
+    nothing = np.empty(0, np.uint64)
+    person = person_of("everquery test")
+    wanted = np.arange(len(texts))
+    fill_digests(wanted, names.data, names.starts.astype(np.int32), nothing, person, digests)
+    expected = [blake2b(text.encode(), digest_size=16, person=b"everquery test") for text in texts]
+    got = digests.astype("<u8")
+    assert tuple(got[7]) == there
+    assert all(
+        got[number].tobytes() == one.digest() for number, one in enumerate(expected) if number != 7
+    )
 
 
 def notice_ids(*events, queries=None, types=None):

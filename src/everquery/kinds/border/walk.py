@@ -13,6 +13,7 @@ import numpy as np
 
 from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, grow
 from everquery.core.jit import kernel, part
+from everquery.core.prefetch import prefetch_row
 from everquery.index.flags import Flags
 from everquery.index.sort_keys import PLACE_SHIFT, SLOT_SHIFT
 
@@ -28,6 +29,7 @@ EXPIRED = 2
 
 FANOUT_BITS = 4  # rows, and maxima below, that one maximum covers: 16
 UNKNOWN = -1  # a position that has to be searched for
+KEYS_AHEAD = 8  # keys between fetching places, fetching rows, and the move
 NEAR = 16  # entries that are passed one by one
 FAR = 64  # entries that a walk may pass in any case
 
@@ -347,6 +349,45 @@ def recall(
             return False
 
 
+@part
+def find_lanes(group_key: Int32s, lane_key: Int32s, lanes: Int64s) -> None:
+    """Write the lane of each key, -1 where it has none; both are ascending."""
+    lane = 0
+    for group in range(group_key.size):
+        if lane_key[0] < 0:
+            lanes[group] = 0  # a segment without keys has one
+            continue
+        while lane < lane_key.size and lane_key[lane] < group_key[group]:
+            lane += 1
+        found = lane < lane_key.size and lane_key[lane] == group_key[group]
+        lanes[group] = lane if found else -1
+
+
+@part
+def fetch(entry: int, n: int, ends: Floats, order: Int32s, positions: Int32s, rows: bool) -> None:
+    """Fetch what a key's next move looks at: its places in the lists, or the rows named there.
+
+    The first has to be done some keys before the second, which reads the places.
+
+    Parameters
+    ----------
+    n : how long each list is
+    ends, order : in one dimension
+    """
+    begin = 0
+    for side in range(2):
+        for a in range(positions.shape[1]):
+            known = positions[side, a, entry]
+            if known != UNKNOWN:
+                at = begin + min(known, n - 1)
+                if not rows:
+                    prefetch_row(order, at)
+                else:
+                    prefetch_row(ends, begin + order[at])
+                    prefetch_row(ends, begin + order[max(at - 1, begin)])
+            begin += n
+
+
 @kernel
 def walk_borders(
     events: tuple[Int32s, Int64s, Int64s, Floats],
@@ -401,16 +442,19 @@ def walk_borders(
     region = np.empty((2, d), np.float64)
     moved = np.empty((2, 2, d), np.int64)
     visited = 0
-    lane = 0
+    lanes = np.empty(group_key.size, np.int64)
+    find_lanes(group_key, lane_key, lanes)
+    flat_ends, flat_order = ends.reshape(-1), order.reshape(-1)
     for group in range(group_key.size):
+        for rows in range(2):
+            soon = group + (1 + (1 - rows)) * KEYS_AHEAD
+            if soon < group_key.size and lanes[soon] >= 0:
+                entry = lanes[soon] if keyed else group_key[soon]
+                fetch(entry, order.shape[2], flat_ends, flat_order, positions, rows == 1)
         key = group_key[group]
-        if keyed:
-            while lane < lane_key.size and lane_key[lane] < key:
-                lane += 1
-            if lane == lane_key.size:
-                break
-            if lane_key[lane] != key:
-                continue
+        lane = lanes[group]
+        if lane < 0:
+            continue
         begin = lane_start[lane]
         end = lane_start[lane + 1]
         entry = lane if keyed else key
