@@ -124,6 +124,8 @@ class Layers(Generic[SegmentType]):
         if self._outstanding is not None:
             return None
         for shape, segments in self._segments.items():
+            if len(segments) < 2:
+                continue
             sizes = _sizes(segments)
             if loading:
                 first = merge_rules.doubling(sizes)

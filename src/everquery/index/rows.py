@@ -292,6 +292,8 @@ class Step:
 
     def pieces(self) -> list[Step]:
         """Return the step as several, each with some of the keys and about as many events."""
+        if self.crew.threads == 1:
+            return [self]
         grouped, start = self.grouped, self.grouped.start
         pieces = self.crew.pieces(int(start[-1]), WORTH)
         if len(pieces) == 1:

@@ -39,14 +39,18 @@ class Constant:
         return pa.DictionaryArray.from_arrays(indices, self._words, safe=False)
 
 
-_nothing: dict[pa.DataType, pa.Array] = {}
+class Nothing:
+    """A column of nulls, of any length and of a type of at most eight bytes."""
 
+    def __init__(self, kind: pa.DataType) -> None:
+        self._all = _nulls(kind, SHORTEST)
 
-def nothing(kind: pa.DataType, n: int) -> pa.Array:
-    """Return a column of nulls, of a type of at most eight bytes."""
-    if kind not in _nothing or len(_nothing[kind]) < n:
-        _nothing[kind] = _nulls(kind, max(n, SHORTEST))
-    return _nothing[kind].slice(0, n)
+    def column(self, n: int) -> pa.Array:
+        """Return a column of so many rows."""
+        known = self._all  # other engines, in other threads, may use it too
+        if n > len(known):
+            known = self._all = _nulls(known.type, max(n, 2 * len(known)))
+        return known.slice(0, n)
 
 
 def _nulls(kind: pa.DataType, n: int) -> pa.Array:

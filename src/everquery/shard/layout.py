@@ -49,6 +49,7 @@ class Layouts:
         self._kinds = kinds
         self._labelled = labelled
         self._made: dict[tuple[Any, ...], Layout] = {}
+        self._last: tuple[tuple[Any, ...], Layout] | None = None
 
     def layout(
         self,
@@ -58,6 +59,9 @@ class Layouts:
     ) -> Layout:
         """Return how notices look with the columns of some kinds; types may not be known yet."""
         known = time_type, key_type, seen
+        # Hashing a type of Arrow's takes longer than finding that it is the same object.
+        if self._last is not None and known == self._last[0]:
+            return self._last[1]
         if known not in self._made:
             kinds = {name: kind for name, kind in self._kinds.items() if name in seen}
             schema = notice_schema(
@@ -69,4 +73,5 @@ class Layouts:
             )
             figures = figure_names(self._stream, kinds=kinds)
             self._made[known] = Layout(schema, schema.names, figures, schema.empty_table())
+        self._last = known, self._made[known]
         return self._made[known]

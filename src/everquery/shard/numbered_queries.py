@@ -172,6 +172,8 @@ class NumberedQueries:
     def settle(self) -> None:
         """Put pending registrations into the indexes."""
         self.number_waiting()
+        if not self._pending:
+            return
         pending = list(self._pending.items())
         self._pending.clear()
         flags = self._contents.catalog.flags

@@ -64,7 +64,7 @@ class OneEvent:
             return False
         if self.is_late(events.key[0], events.time[0]):
             return False
-        return not (events.values != events.values).any()
+        return all(value == value for value in events.values[:, 0].tolist())
 
     def is_late(self, key: int, time: int | float) -> bool:
         """Tell whether an event would be older than the last one of its key."""
@@ -121,8 +121,8 @@ class OneEvent:
         )
         found: list[Any] = []
         for kind, index in contents.indexes.items():
-            first = contents.outcomes.first[kind]
-            found += [(first, part) for part in index.process(step)]
+            for part in index.process(step):
+                found.append((contents.outcomes.first[kind], part))  # noqa: PERF401 - mostly none
         keys.seen[key] = 1
         keys.last[:, key] = events.values[:, 0]
         admission.pass_time()

@@ -14,7 +14,7 @@ from everquery.index.flags import Flags, option_flags
 from everquery.index.rows import NoticeColumn, Outcome
 from everquery.index.sort_keys import MOST_CODES
 from everquery.kinds import Kind
-from everquery.shard.constant_columns import Constant
+from everquery.shard.constant_columns import Constant, Nothing
 from everquery.state.rule_walk import ENTERS, LEAVES, OTHER
 
 _INT8 = pa.int8()
@@ -38,6 +38,8 @@ class OutcomeTable:
         Whether it is told at once, whatever rules of time the query has.
     columns : dict from name to NoticeColumn
         Those of all kinds.
+    nothing : dict from name to Nothing
+        What writes such a column where no notice has it.
     said : tuple of (kind, event, reason), by code
     """
 
@@ -84,6 +86,7 @@ class OutcomeTable:
         self._writers: dict[bytes, list[Constant | _Mixed]] = {}
         self.said = tuple((kind, outcome.event, outcome.reason) for kind, outcome in rows)
         self.columns = columns_of(kinds)
+        self.nothing = {name: Nothing(column.type) for name, column in self.columns.items()}
         self._tells = {
             name: np.array(
                 [

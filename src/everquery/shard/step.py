@@ -41,13 +41,12 @@ class Stepper:
         self._contents = contents
         self._queries = queries
         self.reached: list[Reached] = []
+        self._watching = [kind for kind, index in contents.indexes.items() if index.watches_time]
 
     def watches_time(self) -> bool:
         """Tell whether there are queries to which deadlines of keys mean something."""
-        for index in self._contents.indexes.values():
-            if index.watches_time and len(index.layers):
-                return True
-        return False
+        indexes = self._contents.indexes
+        return any(len(indexes[kind].layers) for kind in self._watching)
 
     def announce(self) -> list[Notices]:
         """Return what the keys in sight mean for new and resumed queries."""

@@ -13,7 +13,7 @@ from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
 from everquery.core.crew import ALONE, Crew
 from everquery.core.times import as_time
 from everquery.kinds import KINDS, Kind
-from everquery.shard.constant_columns import nothing
+from everquery.shard.constant_columns import Nothing
 from everquery.shard.notice_columns import NO_DIGEST, NO_KEY, UNKNOWN, write_columns
 from everquery.shard.outcomes import OutcomeTable, columns_of
 from everquery.shard.record import Notices
@@ -23,8 +23,10 @@ from everquery.state.keys import KeyTable
 from everquery.stream import OWNER_COLUMNS, Stream
 
 _INT32, _INT64, _FLOAT64, _ID = pa.int32(), pa.int64(), pa.float64(), pa.binary(16)
+_INT32S, _INT64S, _UINT64S, _FLOATS = map(np.dtype, ("int32", "int64", "uint64", "float64"))
 WORTH = 16_384  # notices that are worth a thread
 _NO_SALT = np.empty(0, np.uint64)
+_NONE_HELD, _NO_KEYS = Nothing(_INT64), Nothing(_INT32)
 
 
 def notice_schema(
@@ -104,8 +106,9 @@ def write_notices(
     n = len(notices)
     room = _Room(n, notices.events)
     seen = _write(notices, names, outcomes, room, crew)
-    held = nothing(_INT64, n)
-    if notices.held is not None:
+    if notices.held is None:
+        held = _NONE_HELD.column(n)
+    else:
         held = pa.array(notices.held, mask=notices.held == 0)
     kind, event, reason = outcomes.words(notices.code, seen)
     columns = [
@@ -126,7 +129,7 @@ def write_notices(
             mask = outcomes.lacks(name, notices.code)
             columns.append(pa.array(notices.figures[name], mask=mask))
         else:
-            columns.append(nothing(outcomes.columns[name].type, n))
+            columns.append(outcomes.nothing[name].column(n))
     if schema.get_field_index(OWNER_COLUMNS[0]) >= 0:
         texts = names.catalog.texts.strings()
         places = names.catalog.owner, names.catalog.labels
@@ -141,16 +144,16 @@ class _Room:
     def __init__(self, n: int, events: Events) -> None:
         self.n = n
         self._buffers: dict[str, pa.Buffer] = {}
-        self.slot: Int32s = self._of("slot", np.int32, n)
-        self.key: Int32s = self._of("key", np.int32, n)
+        self.slot: Int32s = self._of("slot", _INT32S, n)
+        self.key: Int32s = self._of("key", _INT32S, n)
         self.time: Array = self._of("time", events.time.dtype, n)
-        self.seq: Int64s = self._of("seq", np.int64, n)
+        self.seq: Int64s = self._of("seq", _INT64S, n)
         attributes = len(events.values)
-        self.known: Floats = self._of("values", np.float64, attributes * n).reshape(attributes, n)
-        self.ids: Uint64s = self._of("ids", np.uint64, 2 * n)
+        self.known: Floats = self._of("values", _FLOATS, attributes * n).reshape(attributes, n)
+        self.ids: Uint64s = self._of("ids", _UINT64S, 2 * n)
 
-    def _of(self, name: str, kind: Any, size: int) -> Array:  # noqa: ANN401 - as NumPy has it
-        buffer = self._buffers[name] = pa.allocate_buffer(np.dtype(kind).itemsize * size)
+    def _of(self, name: str, kind: np.dtype[Any], size: int) -> Array:
+        buffer = self._buffers[name] = pa.allocate_buffer(kind.itemsize * size)
         return np.frombuffer(buffer, kind, size)
 
     def column(self, name: str, kind: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
@@ -220,11 +223,9 @@ def _write(
 
 def _keys(room: _Room, names: pa.Array, seen: Bytes) -> pa.Array:
     """Return the column of keys; the ends of queries are about none."""
-    valid = None
     if names.null_count:  # a stream without keys
-        valid = nothing(_INT32, room.n).buffers()[0]
-    elif seen[NO_KEY]:
-        valid = pa.array(room.key >= 0).buffers()[1]
+        return pa.DictionaryArray.from_arrays(_NO_KEYS.column(room.n), names, safe=False)
+    valid = pa.array(room.key >= 0).buffers()[1] if seen[NO_KEY] else None
     return pa.DictionaryArray.from_arrays(room.column("key", _INT32, valid), names, safe=False)
 
 

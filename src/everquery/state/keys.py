@@ -27,6 +27,7 @@ from everquery.state.sights import Sights
 
 _STRINGS, _INTEGERS = person_of("everquery key"), person_of("everquery number")
 _STRING, _INTEGER = pa.string(), pa.int64()
+_NO_KEY, _NO_DIGEST = pa.nulls(1, _STRING), no_digests(1)  # of a stream without keys
 TYPES = {None: None, "string": _STRING, "int64": _INTEGER, "null": pa.null()}
 MOST_RECENT = 100_000  # some 10 MB
 MOST_LOOKED_UP = 2_048  # keys that are looked up one by one
@@ -71,7 +72,7 @@ class KeyTable:
         A negative number stands for no key; None asks for those that have been asked for before.
         """
         if not self.keyed:
-            return no_digests(1)
+            return _NO_DIGEST
         return self._names.digests(numbers, _INTEGERS if self.type == _INTEGER else _STRINGS)
 
     def number_of(self, keys: pa.Array) -> Int32s:
@@ -194,8 +195,8 @@ class KeyTable:
     def arrow(self) -> pa.Array:
         """Return all keys, in the order of their numbers, sharing memory."""
         if not self.keyed:
-            return pa.nulls(1, pa.string())
-        if self.type == pa.int64():
+            return _NO_KEY
+        if self.type == _INTEGER:
             return self._names.integers()
         return self._names.strings()
 

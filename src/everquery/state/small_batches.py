@@ -57,7 +57,9 @@ class _Plan:
         self._time_type = pa.null() if stream.time is None else schema.field(stream.time).type
         self._time_dtype = np.float64 if self._time_type == pa.float64() else np.int64
         self._weight = None if stream.weight is None else places[stream.weight]
-        self._attributes = [places[name] for name in stream.attributes]
+        self._attributes = [
+            (places[name], schema.field(name).type == pa.float64()) for name in stream.attributes
+        ]
 
     @classmethod
     def of(cls, schema: pa.Schema, stream: Stream) -> _Plan | None:
@@ -82,22 +84,22 @@ class _Plan:
         """Return a batch as arrays; None if something in it is not plain."""
         n = batch.num_rows
         try:
-            key = None if self._key is None else _column(batch, self._key, n)
+            key = None if self._key is None else _column(batch, self._key, n)[0]
             time = None
             if self._time is not None:
-                time = _numbers(_column(batch, self._time, n), self._time_dtype, n)
+                time = _numbers(*_column(batch, self._time, n), self._time_dtype)
                 if self._time_dtype is np.float64 and np.isnan(time).any():
                     return None
             weight = None
             if self._weight is not None:
-                weight = _numbers(_column(batch, self._weight, n), np.int64, n)
+                weight = _numbers(*_column(batch, self._weight, n), np.int64)
                 if weight.max() > HEAVIEST or weight.min() < -HEAVIEST:
                     return None
             values: Floats = np.empty((len(self._attributes), n))
-            for a, place in enumerate(self._attributes):
-                column = _column(batch, place, n)
-                if column.type == pa.float64():
-                    values[a] = _numbers(column, np.float64, n)
+            for a, (place, floats) in enumerate(self._attributes):
+                column, buffers = _column(batch, place, n)
+                if floats:
+                    values[a] = _numbers(column, buffers, np.float64)
                 else:
                     values[a], _, inexact = exact_floats(column)
                     if inexact is not None:
@@ -118,19 +120,28 @@ def _is_plain_time(kind: pa.DataType) -> bool:
     return plain or bool(pa.types.is_timestamp(kind) or pa.types.is_date64(kind))
 
 
-def _column(batch: pa.RecordBatch | pa.Table, place: int, n: int) -> pa.Array:
-    """Return a column that has one chunk and no nulls, and may be read."""
+def _column(
+    batch: pa.RecordBatch | pa.Table, place: int, n: int
+) -> tuple[pa.Array, list[pa.Buffer | None]]:
+    """Return a column that has one chunk and no nulls, and may be read, with its buffers."""
     column = batch.column(place)
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks != 1:
             raise _NotPlainError
         column = column.chunk(0)
     column.validate(full=True)
-    if len(column) != n or column.null_count or wrong_count(column) is not None:
+    buffers = column.buffers()
+    if len(column) != n or column.null_count:
         raise _NotPlainError
-    return column
+    if buffers[0] is not None and wrong_count(column) is not None:
+        raise _NotPlainError
+    return column, buffers
 
 
-def _numbers(column: pa.Array, kind: type[np.int64] | type[np.float64], n: int) -> Array:
+def _numbers(
+    column: pa.Array, buffers: list[pa.Buffer | None], kind: type[np.int64] | type[np.float64]
+) -> Array:
     """Return the numbers of eight bytes of a column."""
-    return np.frombuffer(column.buffers()[1], kind, n, 8 * column.offset)
+    numbers = buffers[1]
+    assert numbers is not None
+    return np.frombuffer(numbers, kind, len(column), 8 * column.offset)

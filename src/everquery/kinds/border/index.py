@@ -147,6 +147,8 @@ class BorderIndex(KindIndex):
     def process(self, step: Step) -> list[Matches | Findings]:
         """Return what each event entered and left."""
         found: list[Matches | Findings] = []
+        if not len(self.layers):
+            return found
         pieces = step.pieces()
         while len(self._crossings) < len(pieces):
             self._crossings.append(np.empty(1 << 12, np.int64))
@@ -158,10 +160,13 @@ class BorderIndex(KindIndex):
                 self._crossings[number] = room
                 return room[:n], visited
 
-            walked = step.crew.map(walk, range(len(pieces)))
-            self.visited += sum(visited for _, visited in walked)
-            crossings = np.concatenate([crossed for crossed, _ in walked])
-            if crossings.size:
+            crossed = []
+            for crossings, visited in step.crew.map(walk, range(len(pieces))):
+                self.visited += visited
+                if crossings.size:
+                    crossed.append(crossings)
+            if crossed:
+                crossings = np.concatenate(crossed)  # a copy: the rooms are used again
                 found.append(self._told(crossings, step.flags, segment.rows.shape.attributes))
         return found
 

@@ -25,7 +25,7 @@ class RangeIndex(KindIndex):
 
     def process(self, step: Step) -> list[Matches | Findings]:
         """Return every event's matches, one part for each structure that has some."""
-        if step.grouped.position.size == 0:
+        if step.grouped.position.size == 0 or not len(self.layers):
             return []
         pieces = step.pieces()
         while len(self._out) < len(pieces):

@@ -204,7 +204,7 @@ class ThresholdIndex(KindIndex):
 
     def process(self, step: Step) -> list[Matches | Findings]:
         """Return which queries fire at which events, and note those that are done."""
-        if not step.grouped.position.size:
+        if not step.grouped.position.size or not len(self.layers):
             return []
         found: list[Matches | Findings] = []
         events: dict[tuple[bool, bool], list[WeighedEvents]] = {}
