@@ -195,7 +195,7 @@ def refill(table: Int32s, hashes: Uint64s, count: int, old: Int32s) -> None:
             table[place] = old[i]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Encoded:
     """Names as bytes: what the kernels read.
 
@@ -235,6 +235,21 @@ def encode(names: pa.Array) -> Encoded:
     offsets = np.dtype(_TEXT_OFFSETS[kind])  # the buffer may have some bytes more than these
     starts = np.frombuffer(buffers[1], offsets, n + 1, names.offset * offsets.itemsize)
     return Encoded(_bytes_of(buffers[2]), starts.astype(np.int64), valid)
+
+
+def encode_one(name: str | int) -> Encoded:
+    """Return the bytes of one name, without the cost of an Arrow array.
+
+    Raises
+    ------
+    OverflowError
+        If it is an integer of more than 64 bits.
+    """
+    if isinstance(name, str):
+        data = np.frombuffer(name.encode(errors="surrogatepass"), np.uint8)
+    else:
+        data = np.frombuffer(name.to_bytes(8, "little", signed=True), np.uint8)
+    return Encoded(data, np.array([0, data.size], np.int64), _ALL_VALID[:1])
 
 
 def _bytes_of(buffer: pa.Buffer | None) -> Bytes:
@@ -282,7 +297,6 @@ def _any_equal(hashes: Uint64s) -> bool:
     return bool((rest[1:] == rest[:-1]).any())
 
 
-_ONE_VALID = np.ones(1, np.bool_)
 _FEW = 2_048
 _ALL_VALID, _EIGHTS = np.ones(_FEW, np.bool_), 8 * np.arange(_FEW + 1)  # nobody writes into these
 _STRING, _INT64 = pa.string(), pa.int64()
@@ -313,7 +327,7 @@ class NameTable:
         self._heap: Bytes = np.empty(512, np.uint8)
         self.hashes: Uint64s = np.empty(32, np.uint64)
         self._count = 0
-        self._one = np.zeros(2, np.int64), np.empty(1, np.int32)  # for one name at a time
+        self._one: Int32s = np.empty(1, np.int32)  # for one name at a time
 
     def __len__(self) -> int:
         return self._count
@@ -334,17 +348,8 @@ class NameTable:
         OverflowError
             If it is an integer of more than 64 bits.
         """
-        if isinstance(name, str):
-            data = np.frombuffer(name.encode(errors="surrogatepass"), np.uint8)
-        else:
-            data = np.frombuffer(name.to_bytes(8, "little", signed=True), np.uint8)
-        starts, out = self._one
-        starts[1] = data.size
-        intern_names(
-            data, starts, _ONE_VALID, 0, False, False,
-            self._table, self.hashes, self._offsets, self._heap, self._count, self._key, out,
-        )  # fmt: skip
-        return int(out[0])
+        self._run(encode_one(name), 0, False, False, self._one)
+        return int(self._one[0])
 
     def texts(self, numbers: Iterable[int]) -> list[str]:
         """Return some names that are text: without the cost of an Arrow array."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,8 @@ OPTION_SHIFT = 8
 MOST_OPTIONS = 8
 
 
-def option_flags(options: Sequence[str]) -> dict[str, int]:
+@cache
+def option_flags(options: tuple[str, ...]) -> dict[str, int]:
     """Return the flag of each option of a kind, by name.
 
     Examples

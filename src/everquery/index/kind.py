@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bools, Int32s
+from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s
 from everquery.core.parts import Part
 from everquery.index.clock import Clock, Due
 from everquery.index.flags import Flags
@@ -158,8 +158,13 @@ class KindIndex(ABC):
         """
         return None
 
-    def announced_keys(self) -> Int32s | None:
-        """Return the only keys that `announce` has to know of, or None if it is all."""
+    def announced_keys(self, seen: Bytes, last: Floats) -> Int32s | None:
+        """Return the only keys that `announce` has to know of, or None if it is all in sight.
+
+        Parameters
+        ----------
+        seen, last : for each key, whether it is in sight, and its last values; see `Step`
+        """
         return NO_SLOTS
 
     def announce(self, where: Whereabouts, flags: Flags) -> Sequence[Findings]:

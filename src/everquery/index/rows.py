@@ -45,7 +45,7 @@ class Shape:
     by_key: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class Rows:
     """Boxes of one shape.
 
@@ -88,8 +88,8 @@ class Rows:
 
     def without_dropped(self, flags: Flags) -> Rows:
         """Return the rows whose query has not been deregistered."""
-        kept = np.flatnonzero(flags[self.slot] != 0)
-        return self if kept.size == len(self) else self.take(kept)
+        flags = flags[self.slot]
+        return self if flags.all() else self.take(np.flatnonzero(flags))
 
 
 def joined(parts: Sequence[Rows]) -> Rows:

@@ -199,6 +199,18 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
     return tuple(blocks)
 
 
+def box_of_one(query: Query, stream: Stream) -> tuple[tuple[int, ...], Floats, Floats]:
+    """Return attributes, lower and upper ends of a query that fits the stream, as in a block."""
+    if not query.box:
+        return (NAMELESS,), np.array([[-math.inf]]), np.array([[math.nan]])
+    place_of = stream.attributes.index
+    ranges = sorted((place_of(name), *query.box[name].half_open()) for name in query.box)
+    low, high = np.empty((len(ranges), 1)), np.empty((len(ranges), 1))
+    for i, (_, begin, end) in enumerate(ranges):
+        low[i], high[i] = begin, end
+    return tuple(place for place, _, _ in ranges), low, high
+
+
 def _spans(queries: list[Query]) -> dict[str, SpanColumn]:
     columns = {
         name: column_of_spans([getattr(query, name) for query in queries])

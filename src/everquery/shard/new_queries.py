@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Int32s, Uint64s
+from everquery.core.names import encode
 from everquery.errors import DuplicateQueryError, InvalidQueryError
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
@@ -38,18 +40,32 @@ def already_live(query_id: str) -> DuplicateQueryError:
 def slots_for(blocks: tuple[QueryBlock, ...], catalog: Catalog) -> list[Int32s]:
     """Return slots for all rows of all blocks, ascending in the order that they came in."""
     if len(blocks) == 1:
-        return [catalog.add(blocks[0].ids)]
+        return [catalog.add(encode(blocks[0].ids))]
     if not blocks:
         return []
     order = np.argsort(np.concatenate([block.row for block in blocks]), kind="stable")
     ids = pa.concat_arrays([block.ids for block in blocks])
     slots = np.empty(order.size, np.int32)
-    slots[order] = catalog.add(ids.take(pa.array(order)))
+    slots[order] = catalog.add(encode(ids.take(pa.array(order))))
     return np.split(slots, np.cumsum([len(block) for block in blocks])[:-1])
 
 
-def seeds_of(block: QueryBlock, stream: Stream) -> Uint64s:
-    """Return a number for each attribute of a block that stands for its name and the kind."""
-    words = (f"{block.kind} {stream.places[a]}" for a in block.attributes)
-    hashes = [blake2b(word.encode(), digest_size=8).digest() for word in words]
+def seeds_of(kind: str, attributes: tuple[int, ...], stream: Stream) -> Uint64s:
+    """Return a number for each attribute of queries that stands for its name and the kind."""
+    places = stream.places
+    return _seeds(kind, tuple(places[a] for a in attributes))
+
+
+@lru_cache(1_024)  # nobody writes into them
+def _seeds(kind: str, names: tuple[str, ...]) -> Uint64s:
+    hashes = [blake2b(f"{kind} {name}".encode(), digest_size=8).digest() for name in names]
     return np.array([int.from_bytes(digest) for digest in hashes], np.uint64)
+
+
+def is_plain(query: Query) -> bool:
+    """Tell whether a query has an id, a box and options, perhaps a key, and nothing else."""
+    if query.owner is not None or query.labels or query.part_of is not None:
+        return False
+    if query.numbers or query.zones or query.parts()[0] is not query:
+        return False
+    return all(getattr(query, name) is None for name in query.spans)

@@ -10,16 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.core.arrays import Bools, Int32s
+from everquery.core.names import encode, encode_one
 from everquery.errors import InvalidQueryError
 from everquery.index.flags import DIVERTED, PAUSED, SPANNED, option_flags
 from everquery.index.rows import NO_KEY, Rows, Shape, joined
 from everquery.index.sort_keys import check_slots
 from everquery.kinds import KINDS
 from everquery.queries import Query
-from everquery.queries.block import TEXTS, QueryBlock, blocks_of_queries, check_fit
+from everquery.queries.block import (
+    TEXTS,
+    QueryBlock,
+    blocks_of_queries,
+    box_of_one,
+    check_fit,
+)
 from everquery.shard.contents import Contents
 from everquery.shard.integrity import Integrity
-from everquery.shard.new_queries import already_live, check_spans, seeds_of, slots_for
+from everquery.shard.new_queries import already_live, check_spans, is_plain, seeds_of, slots_for
 from everquery.shard.replacing import Compared, check_kinds, check_once, compare
 from everquery.state.keys import type_of_key
 from everquery.state.rules import BASED, SPANS
@@ -84,10 +91,15 @@ class NumberedQueries:
         """Give the queries that wait their slots."""
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
+            queries = list(waiting.values())
             try:
-                blocks = blocks_of_queries(list(waiting.values()), self._contents.stream)
-                with self._integrity.changing():  # they were checked when they came
-                    self._number(blocks)
+                if len(queries) == 1 and is_plain(queries[0]):
+                    with self._integrity.changing():
+                        self._number_one(queries[0])
+                else:
+                    blocks = blocks_of_queries(queries, self._contents.stream)
+                    with self._integrity.changing():  # they were checked when they came
+                        self._number(blocks)
             except BaseException:
                 self._waiting = {**waiting, **self._waiting}  # nothing that was taken is lost
                 raise
@@ -131,28 +143,62 @@ class NumberedQueries:
             if block.spans:
                 self._note_spans(slot, block, key)
             shape = Shape(block.attributes, block.keys is not None)
-            self._pending[block.kind, shape].append(Rows(shape, slot, key, block.low, block.high))
-            self._new.append(slot)
+            self._let_wait(block.kind, Rows(shape, slot, key, block.low, block.high))
         return slots
+
+    def _number_one(self, query: Query) -> None:
+        """Do what `_number` does for a query that is plain, without columns of one row each."""
+        contents = self._contents
+        attributes, low, high = box_of_one(query, contents.stream)
+        key = NO_KEY if query.key is None else contents.keys.number_of_one(query.key)
+        slot = contents.catalog.add(encode_one(query.id))
+        flags = option_flags(query.options)
+        contents.catalog.describe(
+            slot,
+            kind=contents.number_of(query.kind),
+            seeds=seeds_of(query.kind, attributes, contents.stream),
+            keys=None if query.key is None else encode_one(query.key),
+            low=low,
+            high=high,
+            options=sum(flag for name, flag in flags.items() if getattr(query, name)),
+            numbers={},
+        )
+        contents.indexes[query.kind].describe(slot, {})
+        self._see(query.kind)
+        contents.catalog.belong(slot, {})
+        shape = Shape(attributes, query.key is not None)
+        self._let_wait(query.kind, Rows(shape, slot, np.array([key], np.int32), low, high))
+
+    def _let_wait(self, kind: str, rows: Rows) -> None:
+        """Let queries that have slots wait to be indexed and announced."""
+        self._pending[kind, rows.shape].append(rows)
+        self._new.append(rows.slot)
+
+    def _see(self, kind: str) -> None:
+        if kind not in self.kinds_seen:
+            self.kinds_seen = (*self.kinds_seen, kind)
 
     def _describe(self, block: QueryBlock, slot: Int32s) -> None:
         """Note what queries that have slots say, apart from their rules."""
         contents = self._contents
-        flags = option_flags(KINDS[block.kind].spec.options)
+        spec = KINDS[block.kind].spec
+        flags = option_flags(spec.options)
+        options = np.zeros(len(block), np.uint16)
+        for name, chosen in block.options.items():
+            options[chosen] |= flags[name]
         contents.catalog.describe(
             slot,
             kind=contents.number_of(block.kind),
-            seeds=seeds_of(block, contents.stream),
-            keys=block.keys,
+            seeds=seeds_of(block.kind, block.attributes, contents.stream),
+            keys=None if block.keys is None else encode(block.keys),
             low=block.low,
             high=block.high,
-            options={flags[name]: chosen for name, chosen in block.options.items()},
+            options=options,
             numbers=block.numbers,
-            added={each.name for each in KINDS[block.kind].spec.numbers if each.added},
+            added={each.name for each in spec.numbers if each.added},
         )
         contents.indexes[block.kind].describe(slot, block.numbers)
-        if block.kind not in self.kinds_seen:
-            self.kinds_seen = (*self.kinds_seen, block.kind)
+        self._see(block.kind)
         contents.catalog.belong(slot, block.texts())
 
     def _note_spans(self, slot: Int32s, block: QueryBlock, key: Int32s) -> None:

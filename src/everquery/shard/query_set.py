@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Int32s
+from everquery.core.names import encode
 from everquery.errors import UnknownQueryError
 from everquery.index.flags import NEW, REPLACED
 from everquery.queries import Query
@@ -175,7 +176,7 @@ class QuerySet(NumberedQueries):
                     self.drop(old)
                     continue
                 # What is told, is told in the name of queries that live until then.
-                new = catalog.add(block.ids)
+                new = catalog.add(encode(block.ids))
                 self._describe(block, new)
                 catalog.flags[new] |= REPLACED
                 self._end_replaced(block.kind, old, new)
@@ -210,10 +211,14 @@ class QuerySet(NumberedQueries):
         return bool(self._new)
 
     def announced(self) -> None:
-        """Note that the keys inside were reported."""
-        if self._new:
-            self._contents.catalog.announced(np.concatenate(self._new))
-            self._new = []
+        """Note that the keys inside were reported, or that there are none."""
+        for index in self._contents.indexes.values():
+            index.forget_announcements()
+            if index.predecessors is not None:
+                index.predecessors.clear()
+        for slots in self._new:
+            self._contents.catalog.announced(slots)
+        self._new = []
         for slots in self._leaving:
             self.drop(slots[self._contents.catalog.flags[slots] != 0])
         self._leaving.clear()
@@ -222,10 +227,6 @@ class QuerySet(NumberedQueries):
         """Forget all announcements that are due: they were made where state was saved."""
         self.settle()
         self.announced()
-        for index in self._contents.indexes.values():
-            index.forget_announcements()
-            if index.predecessors is not None:
-                index.predecessors.clear()
 
     def announce_again(self) -> None:
         """Go on with queries that were loaded: announcements may still be due by their flags."""

@@ -56,9 +56,9 @@ class Stepper:
             return []
         if self.watches_time():
             self._note(None, BEFORE_EVENTS)
-        told = self._ask(
-            "announce", self._contents.admission.last_events(self._announced_keys()), None
-        )
+        keys, told = self._announced_keys(), []
+        if keys.size:
+            told = self._ask("announce", self._contents.admission.last_events(keys), None)
         self._queries.announced()
         return told
 
@@ -67,7 +67,7 @@ class Stepper:
         keys = self._contents.keys
         wanted: list[Int32s] = []
         for index in self._contents.indexes.values():
-            some = index.announced_keys()
+            some = index.announced_keys(keys.seen, keys.last)
             if some is None:
                 return np.flatnonzero(keys.seen[: len(keys)]).astype(np.int32)
             if some.size:

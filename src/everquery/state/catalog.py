@@ -20,11 +20,20 @@ from everquery.core.arrays import (
 )
 from everquery.core.hashing import person_of
 from everquery.core.jit import kernel
-from everquery.core.names import ABSENT, NameTable, encode, hash_bytes, scramble
+from everquery.core.names import (
+    ABSENT,
+    Encoded,
+    NameTable,
+    encode,
+    encode_one,
+    hash_bytes,
+    scramble,
+)
 from everquery.errors import UnknownQueryError
 from everquery.index.flags import LIVE, NEW, PAUSED, REPLACED, RESUMED, Flags
 from everquery.queries.block import TEXTS
 
+_ANNOUNCED = ~np.uint16(NEW | RESUMED | REPLACED)
 _DROPPED = 0  # the slot of all dropped queries, after a compaction
 _SEED = np.uint64(0xA0761D6478BD642F)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -125,15 +134,14 @@ class Catalog:
             )
         return slots
 
-    def add(self, ids: pa.Array) -> Int32s:
-        """Give each query a slot, in the order of the ids; it is live, and new."""
-        slots = self.names.add(encode(ids), renew=True)
+    def add(self, ids: Encoded) -> Int32s:
+        """Give each query a slot, in the order of the ids; `describe` says what it is."""
+        slots = self.names.add(ids, renew=True)
         if len(self) > self.flags.size:
             size = max(len(self), self.flags.size * 3 // 2)
             self.flags = resized(self.flags, size)
             self.kind = resized(self.kind, size)
             self.prints = resized(self.prints, size)
-        self.flags[slots] = LIVE | NEW
         return slots
 
     def describe(
@@ -142,26 +150,24 @@ class Catalog:
         *,
         kind: int,
         seeds: Uint64s,
-        keys: pa.Array | None,
+        keys: Encoded | None,
         low: Floats,
         high: Floats,
-        options: Mapping[int, Bools],
+        options: Flags | int,
         numbers: Mapping[str, Array],
         added: Set[str] = frozenset(),
     ) -> None:
-        """Note of queries what their kind is, their options by flag, and their fingerprint.
+        """Note of queries that begin what their kind is, their options, and their fingerprint.
 
         Numbers that were `added` later say nothing where they are 0.
         """
-        for flag, chosen in options.items():
-            self.flags[slots[chosen]] |= flag
+        self.flags[slots] = options | (LIVE | NEW)
         self.kind[slots] = kind
         prints = np.empty(slots.size, np.uint64)
-        data, starts = np.empty(0, np.uint8), np.zeros(slots.size + 1, np.int64)
-        data.flags.writeable = False
-        if keys is not None:
-            names = encode(keys)
-            data, starts = names.data, names.starts
+        if keys is None:
+            data, starts = encode_one("").data, np.zeros(slots.size + 1, np.int64)
+        else:
+            data, starts = keys.data, keys.starts
         fingerprint(data, starts, seeds ^ _SEED, low, high, prints)
         for name, values in numbers.items():
             mixed = prints * _ODD + (values.view(np.uint64) ^ _SEED)
@@ -253,7 +259,7 @@ class Catalog:
 
     def announced(self, slots: Int32s) -> None:
         """Note that the keys inside were reported."""
-        self.flags[slots] &= ~np.uint16(NEW | RESUMED | REPLACED)
+        self.flags[slots] &= _ANNOUNCED
 
     def compact(self) -> Int32s:
         """Forget dropped queries for good; return the new slot of each old one.

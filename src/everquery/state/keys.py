@@ -79,6 +79,13 @@ class KeyTable:
         """Return the number of each key of a query, new ones where needed."""
         return self._numbers(keys, InvalidQueryError)
 
+    def number_of_one(self, key: Key) -> int:
+        """Return the number of a query's key, a new one where needed."""
+        number = self.known_number(key)
+        if number == ABSENT:
+            return int(self.number_of(pa.array([key], type_of_key(key)))[0])
+        return number
+
     def numbers(self, keys: pa.Array | pa.ChunkedArray | None, n: int) -> Int32s:
         """Return the number of each event's key, new ones where needed; none is null."""
         if keys is None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from everquery.core.arrays import Int32s, Int64s
+from everquery.core.arrays import Bytes, Floats, Int32s, Int64s
 from everquery.index.flags import (
     DIVERTED,
     LIVE,
@@ -49,6 +49,7 @@ _OPTIONS = option_flags(Border.options)
 _SILENT = _OPTIONS["silent"]
 _TO_ANNOUNCE = LIVE_MASK | _SILENT | NEW, LIVE | NEW  # a mask, and what flags are under it
 _SKIPS = np.array([_OPTIONS[str(outcome.skipped_by)] for outcome in _OUTCOMES], np.uint16)
+_ANY_SKIP = np.bitwise_or.reduce(_SKIPS)
 
 _Crossings = tuple[tuple[int, ...], Int64s]
 """Crossings of boxes, and the attributes that the boxes restrict."""
@@ -70,7 +71,7 @@ class BorderIndex(KindIndex):
     def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
         """Add queries; with `announce`, keys inside them are told of before the next batch."""
         segment = self.layers.add(rows, flags)
-        self._skipping |= bool((flags[rows.slot] & np.bitwise_or.reduce(_SKIPS)).any())
+        self._skipping = self._skipping or bool((flags[rows.slot] & _ANY_SKIP).any())
         if announce:
             self._unannounced.append(segment)
 
@@ -87,27 +88,25 @@ class BorderIndex(KindIndex):
         for segment in self.layers:
             segment.positions[0].fill(UNKNOWN)
 
-    def announced_keys(self) -> Int32s | None:
-        """Return the keys of new and resumed queries; None if one of them has none."""
+    def announced_keys(self, seen: Bytes, last: Floats) -> Int32s | None:
+        """Return the keys that may be in new and resumed queries; None if one of them has none."""
         if len(self.predecessors) or not all(
             segment.rows.shape.keyed for segment in self._unannounced
         ):
             return None
-        return np.concatenate([NO_SLOTS, *(segment.lane_key for segment in self._unannounced)])
+        near = [segment.near(seen, last) for segment in self._unannounced]
+        return near[0] if len(near) == 1 else np.concatenate([NO_SLOTS, *near])
 
     def announce(self, where: Whereabouts, flags: Flags) -> Sequence[Findings]:
         """Return what keys in sight mean for new and resumed queries that are not silent.
 
         A query that has taken the place of another one tells only what differs.
         """
-        segments, self._unannounced = self._unannounced, []
         before = self._inside_before(where, flags)
-        if not where.keys.size:
-            return ()
         # A query that was resumed before it was announced stands in two of the segments.
         inside = [
             (attributes, np.unique(crossings))
-            for attributes, crossings in _inside(segments, where, flags, _TO_ANNOUNCE)
+            for attributes, crossings in _inside(self._unannounced, where, flags, _TO_ANNOUNCE)
         ]
         found = []
         for attributes, now in inside:
@@ -123,19 +122,16 @@ class BorderIndex(KindIndex):
         return found
 
     def _inside_before(self, where: Whereabouts, flags: Flags) -> list[_Crossings]:
-        """Return the keys that were inside what new queries have replaced, and forget that."""
+        """Return the keys that were inside what new queries have replaced."""
         before = self.predecessors
-        if not len(before) or not where.keys.size:
-            before.clear()
+        if not len(before):
             return []
         built = [RegionSegments.build(rows) for rows in before.rows]
         inside = _all(_inside(built, where, flags, _TO_ANNOUNCE))
         found = before.toggle(np.unique(inside), where.keys)
         found = found[flags[slots_of(found)] & _TO_ANNOUNCE[0] == _TO_ANNOUNCE[1]]
         slots = slots_of(found)
-        parts = [(rows.shape.attributes, found[np.isin(slots, rows.slot)]) for rows in before.rows]
-        before.clear()
-        return parts
+        return [(rows.shape.attributes, found[np.isin(slots, rows.slot)]) for rows in before.rows]
 
     def expire(self, where: Whereabouts, flags: Flags) -> Sequence[Findings]:
         """Return a leave for each box that an expired key was in."""
@@ -202,10 +198,12 @@ class BorderIndex(KindIndex):
 def _inside(
     segments: Iterable[RegionSegments], where: Whereabouts, flags: Flags, wanted: tuple[int, int]
 ) -> list[_Crossings]:
-    """Return the crossings of all boxes that keys are inside of, by the attributes of the boxes."""
+    """Return the crossings of all boxes that keys are inside of, by the boxes' attributes."""
     found: defaultdict[tuple[int, ...], list[Int64s]] = defaultdict(list)
     for segment in segments:
-        found[segment.rows.shape.attributes].append(segment.inside(where, flags, wanted))
+        crossings = segment.inside(where, flags, wanted)
+        if crossings.size:
+            found[segment.rows.shape.attributes].append(crossings)
     return [(attributes, np.concatenate(parts)) for attributes, parts in found.items()]
 
 

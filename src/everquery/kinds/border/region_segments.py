@@ -15,26 +15,29 @@ any.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from everquery.core.arrays import Floats, Int32s, Int64s, resized, total_bytes
+from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, resized, total_bytes
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.index.lanes import order_in_lanes, sort_into_lanes
 from everquery.index.rows import Rows, Step, Whereabouts
+from everquery.kinds.border.few_rows import FEW, sort_few
 from everquery.kinds.border.walk import (
     FANOUT_BITS,
     MINUS,
     PLUS,
     UNKNOWN,
     fill_maxima,
+    find_near,
     walk_borders,
     write_inside,
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to make
 class RegionSegments:
     """An immutable set of boxes with their plus and minus lists, and the keys' positions in them.
 
@@ -54,8 +57,8 @@ class RegionSegments:
     @classmethod
     def build(cls, rows: Rows) -> RegionSegments:
         """Sort the rows into lists; every key's position is unknown until its next event."""
-        if len(rows) == 1:
-            return cls._of_one(rows)
+        if len(rows) <= FEW:
+            return cls._of_few(rows)
         lanes = sort_into_lanes(rows.key, rows.low[0])
         rows = lanes.taken_from(rows)
         n = len(rows)
@@ -82,19 +85,31 @@ class RegionSegments:
         )
 
     @classmethod
-    def _of_one(cls, rows: Rows) -> RegionSegments:
-        """Do what `build` does, for a query that comes alone: there is nothing to sort."""
-        ends = np.stack([rows.low, rows.high])
+    def _of_few(cls, rows: Rows) -> RegionSegments:
+        """Do what `build` does in one call, for queries that come one by one."""
+        d, n = rows.low.shape
+        ends = np.empty((2, d, n))
+        order = np.empty((2, d, n), np.int32)
+        slot, key = np.empty(n, np.int32), np.empty(n, np.int32)
+        lane_key, lane_start = np.empty(n, np.int32), np.empty(n + 1, np.int64)
+        level_start = pyramid_levels(n)
+        maxima = np.empty(level_start[-1])
+        lanes = sort_few(
+            (rows.slot, rows.key, rows.low, rows.high),
+            slot, key, ends, order, lane_key, lane_start, maxima, level_start,
+        )  # fmt: skip
+        positions = np.empty((2, d, lanes if rows.shape.keyed else 0), np.int32)
+        positions.fill(UNKNOWN)
         return cls(
-            rows=replace(rows, low=ends[PLUS], high=ends[MINUS]),
-            attributes=np.array(rows.shape.attributes, np.int64),
-            lane_key=rows.key,
-            lane_start=np.array([0, 1], np.int64),
-            ends=ends,
-            order=np.zeros(ends.shape, np.int32),
-            maxima=np.empty(0, np.float64),
-            level_start=pyramid_levels(1),
-            positions=[np.full((*ends.shape[:2], int(rows.shape.keyed)), UNKNOWN, np.int32)],
+            Rows(rows.shape, slot, key, ends[PLUS], ends[MINUS]),
+            np.array(rows.shape.attributes, np.int64),
+            lane_key[:lanes],
+            lane_start[: lanes + 1],
+            ends,
+            order,
+            maxima,
+            level_start,
+            [positions],
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -138,6 +153,12 @@ class RegionSegments:
             0,
         )
 
+    def near(self, seen: Bytes, last: Floats) -> Int32s:
+        """Return the keys of lanes that `find_near` finds."""
+        found = np.empty(self.lane_key.size, np.int32)
+        lists = self.attributes, self.lane_key, self.lane_start, self.ends
+        return found[: find_near(seen, last, *lists, found)]
+
     def inside(self, where: Whereabouts, flags: Flags, wanted: tuple[int, int]) -> Int64s:
         """Return the crossings that `write_inside` writes."""
         values = where.values(self.rows.shape.attributes)
@@ -169,6 +190,7 @@ def _with_views(values: dict[str, Any]) -> RegionSegments:
     return RegionSegments(**{**values, "rows": rows})
 
 
+@lru_cache(FEW)  # nobody writes into them
 def pyramid_levels(n: int) -> Int64s:
     """Return where each level of the pyramid over `n` rows begins, and where the last ends."""
     start = [0]

@@ -516,6 +516,38 @@ def walk_borders(
 
 
 @kernel
+def find_near(
+    seen: Bytes,
+    last: Floats,
+    attributes: Int64s,
+    lane_key: Int32s,
+    lane_start: Int64s,
+    ends: Floats,
+    out: Int32s,
+) -> int:
+    """Write the keys in sight that may be inside a box of their lane; return how many.
+
+    By their last values alone: what is unknown may be anything.
+    """
+    n = 0
+    for lane in range(lane_key.size):
+        key = lane_key[lane]
+        row = lane_start[lane] if seen[key] else lane_start[lane + 1]
+        while row < lane_start[lane + 1]:
+            outside = False
+            for a in range(attributes.size):
+                if attributes[a] >= 0:
+                    value = last[attributes[a], key]
+                    outside |= value < ends[PLUS, a, row] or ends[MINUS, a, row] <= value
+            if not outside:
+                out[n] = key
+                n += 1
+                break
+            row += 1
+    return n
+
+
+@kernel
 def write_inside(
     keys: Int32s,
     values: Floats,
