@@ -36,7 +36,9 @@ def owners_of(change: Change) -> Counts:
     owners: Counts = Counter()
     match change:
         case Register():
-            owners.update(query.owner for query in change.queries if query.owner is not None)
+            for query in change.queries:
+                if query.owner is not None:
+                    owners[query.owner] += 1
         case RegisterBlocks():
             for block in change.blocks:
                 if block.owner is not None:

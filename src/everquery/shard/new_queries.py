@@ -14,7 +14,7 @@ from everquery.errors import DuplicateQueryError, InvalidQueryError
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.spans import column_of_spans, misfit
-from everquery.state.catalog import Catalog
+from everquery.state.catalog import SEED, Catalog
 from everquery.stream import Stream
 
 
@@ -59,7 +59,7 @@ def seeds_of(kind: str, attributes: tuple[int, ...], stream: Stream) -> Uint64s:
 @lru_cache(1_024)  # nobody writes into them
 def _seeds(kind: str, names: tuple[str, ...]) -> Uint64s:
     hashes = [blake2b(f"{kind} {name}".encode(), digest_size=8).digest() for name in names]
-    return np.array([int.from_bytes(digest) for digest in hashes], np.uint64)
+    return np.array([int.from_bytes(digest) for digest in hashes], np.uint64) ^ SEED
 
 
 def is_plain(query: Query) -> bool:

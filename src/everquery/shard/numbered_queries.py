@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.core.arrays import Bools, Int32s
+from everquery.core.arrays import Bools, Floats, Int32s
 from everquery.core.names import encode, encode_one
 from everquery.errors import InvalidQueryError
 from everquery.index.flags import DIVERTED, PAUSED, SPANNED, option_flags
@@ -59,9 +59,10 @@ class NumberedQueries:
     def _wait(self, queries: tuple[Query, ...], *, following: bool) -> None:
         """Check queries, and let them wait to be numbered and indexed together."""
         self._waiting.update(self._fresh(queries, following=following))
-        self._waiting_owners.update(query.owner for query in queries if query.owner is not None)
         keys = self._contents.keys
         for query in queries:
+            if query.owner is not None:
+                self._waiting_owners[query.owner] += 1
             if query.key is not None and keys.type is None:
                 keys.type = type_of_key(query.key)
 
@@ -91,14 +92,15 @@ class NumberedQueries:
         """Give the queries that wait their slots."""
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
-            queries = list(waiting.values())
-            try:
+            queries, stream = list(waiting.values()), self._contents.stream
+            try:  # they were checked when they came
                 if len(queries) == 1 and is_plain(queries[0]):
+                    box = box_of_one(queries[0], stream)
                     with self._integrity.changing():
-                        self._number_one(queries[0])
+                        self._number_one(queries[0], box)
                 else:
-                    blocks = blocks_of_queries(queries, self._contents.stream)
-                    with self._integrity.changing():  # they were checked when they came
+                    blocks = blocks_of_queries(queries, stream)
+                    with self._integrity.changing():
                         self._number(blocks)
             except BaseException:
                 self._waiting = {**waiting, **self._waiting}  # nothing that was taken is lost
@@ -146,13 +148,14 @@ class NumberedQueries:
             self._let_wait(block.kind, Rows(shape, slot, key, block.low, block.high))
         return slots
 
-    def _number_one(self, query: Query) -> None:
+    def _number_one(self, query: Query, box: tuple[tuple[int, ...], Floats, Floats]) -> None:
         """Do what `_number` does for a query that is plain, without columns of one row each."""
         contents = self._contents
-        attributes, low, high = box_of_one(query, contents.stream)
+        attributes, low, high = box
         key = NO_KEY if query.key is None else contents.keys.number_of_one(query.key)
         slot = contents.catalog.add(encode_one(query.id))
         flags = option_flags(query.options)
+        options = sum(flag for name, flag in flags.items() if getattr(query, name))
         contents.catalog.describe(
             slot,
             kind=contents.number_of(query.kind),
@@ -160,7 +163,7 @@ class NumberedQueries:
             keys=None if query.key is None else encode_one(query.key),
             low=low,
             high=high,
-            options=sum(flag for name, flag in flags.items() if getattr(query, name)),
+            options=np.array([options], np.uint16),
             numbers={},
         )
         contents.indexes[query.kind].describe(slot, {})

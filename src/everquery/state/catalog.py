@@ -35,23 +35,34 @@ from everquery.queries.block import TEXTS
 
 _ANNOUNCED = ~np.uint16(NEW | RESUMED | REPLACED)
 _DROPPED = 0  # the slot of all dropped queries, after a compaction
-_SEED = np.uint64(0xA0761D6478BD642F)
+SEED = np.uint64(0xA0761D6478BD642F)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _PERSON = person_of("everquery query")
 
 
 @kernel
-def fingerprint(
-    data: Bytes, starts: Int64s, seeds: Uint64s, low: Floats, high: Floats, out: Uint64s
+def describe_queries(
+    data: Bytes,
+    starts: Int64s,
+    seeds: Uint64s,
+    low: Floats,
+    high: Floats,
+    slots: Int32s,
+    kind: int,
+    options: Flags,
+    columns: tuple[Flags, Bytes, Uint64s],
 ) -> None:
-    """Write a 64-bit hash of what each query says: kind and attributes (`seeds`), key and ranges.
+    """Write flags and kind of queries that begin, and a 64-bit hash of what each says.
 
     Parameters
     ----------
     data, starts : the keys of the queries; all empty for queries without key
+    seeds : of kind and attributes
+    columns : flags, kinds and hashes by slot
     """
+    flags, kinds, prints = columns
     bits = np.empty(2, np.float64)
-    for i in range(out.size):
+    for i in range(slots.size):
         mixed = hash_bytes(data, starts[i], starts[i + 1], seeds[0])
         for a in range(low.shape[0]):
             bits[0] = low[a, i] + 0.0  # -0.0 and 0.0 are one value
@@ -59,7 +70,10 @@ def fingerprint(
             words = bits.view(np.uint64)
             mixed = scramble(mixed ^ scramble(words[0] ^ seeds[a]))
             mixed = scramble(mixed ^ scramble(words[1] + seeds[a]))
-        out[i] = mixed
+        slot = slots[i]
+        flags[slot] = options[i] | np.uint16(LIVE | NEW)
+        kinds[slot] = kind
+        prints[slot] = mixed
 
 
 class Catalog:
@@ -153,7 +167,7 @@ class Catalog:
         keys: Encoded | None,
         low: Floats,
         high: Floats,
-        options: Flags | int,
+        options: Flags,
         numbers: Mapping[str, Array],
         added: Set[str] = frozenset(),
     ) -> None:
@@ -161,16 +175,17 @@ class Catalog:
 
         Numbers that were `added` later say nothing where they are 0.
         """
-        self.flags[slots] = options | (LIVE | NEW)
-        self.kind[slots] = kind
-        prints = np.empty(slots.size, np.uint64)
         if keys is None:
             data, starts = encode_one("").data, np.zeros(slots.size + 1, np.int64)
         else:
             data, starts = keys.data, keys.starts
-        fingerprint(data, starts, seeds ^ _SEED, low, high, prints)
+        columns = self.flags, self.kind, self.prints
+        describe_queries(data, starts, seeds, low, high, slots, kind, options, columns)
+        if not numbers:
+            return
+        prints = self.prints[slots]
         for name, values in numbers.items():
-            mixed = prints * _ODD + (values.view(np.uint64) ^ _SEED)
+            mixed = prints * _ODD + (values.view(np.uint64) ^ SEED)
             prints = np.where(values == 0, prints, mixed) if name in added else mixed
         self.prints[slots] = prints
         self._digest(slots.astype(np.int64))

@@ -49,7 +49,7 @@ _OPTIONS = option_flags(Border.options)
 _SILENT = _OPTIONS["silent"]
 _TO_ANNOUNCE = LIVE_MASK | _SILENT | NEW, LIVE | NEW  # a mask, and what flags are under it
 _SKIPS = np.array([_OPTIONS[str(outcome.skipped_by)] for outcome in _OUTCOMES], np.uint16)
-_ANY_SKIP = np.bitwise_or.reduce(_SKIPS)
+_ANY_SKIP = int(np.bitwise_or.reduce(_SKIPS))
 
 _Crossings = tuple[tuple[int, ...], Int64s]
 """Crossings of boxes, and the attributes that the boxes restrict."""
@@ -71,7 +71,8 @@ class BorderIndex(KindIndex):
     def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
         """Add queries; with `announce`, keys inside them are told of before the next batch."""
         segment = self.layers.add(rows, flags)
-        self._skipping = self._skipping or bool((flags[rows.slot] & _ANY_SKIP).any())
+        if not self._skipping:
+            self._skipping = bool(np.bitwise_or.reduce(flags[rows.slot]) & _ANY_SKIP)
         if announce:
             self._unannounced.append(segment)
 
