@@ -50,6 +50,7 @@ from everquery.kinds.threshold.slack_tree import (
     ENDS,
     FAN,
     LEFT,
+    LOOK_WORDS,
     MOST_LEVELS,
     ROW_WORDS,
     SINCE,
@@ -139,8 +140,8 @@ def count_intervals(
     ----------
     events : group keys, group starts, values, weights; no sum of them passes `HEAVIEST`
     ranks : written, the rank of each event
-    scratch : room for levels, nodes and rows of a lane, and for weights by rank (all 0)
-    sizes : how many nodes and rows there is room for
+    scratch : room for levels, looks and rows of a lane, and for weights by rank (all 0)
+    sizes : how many words of looks and rows there is room for
     out : fires, as `FIRE_WORDS` numbers each: event, row, weight seen
     hard : group, lane and row of rows that fire in lanes where a search structure pays
 
@@ -152,10 +153,10 @@ def count_intervals(
     group_key, group_start, values, weight = events
     lanes, _, _, _, nodes, sums = watched
     scale, bucket_rank, bounds = grid
-    levels = scratch[: 2 * MOST_LEVELS]
-    room = scratch[levels.size : levels.size + sizes[0]]
-    at = levels.size + sizes[0] + sizes[1]
-    due = scratch[levels.size + sizes[0] : at]
+    levels = scratch[:MOST_LEVELS]
+    looks = scratch[MOST_LEVELS : MOST_LEVELS + sizes[0]]
+    at = MOST_LEVELS + sizes[0] + sizes[1]
+    due = scratch[MOST_LEVELS + sizes[0] : at]
     fires, left_over, looked, carried = 0, 0, 0, 0
     # Group by group in each of three loops, so that what one waits for can be fetched for others.
     lane_of_group = np.empty(group_key.size, np.int64)
@@ -179,7 +180,7 @@ def count_intervals(
         lane, begin, end = lane_of_group[group], group_start[group], group_start[group + 1]
         if lane < 0 or not could_fire(lane, lanes, nodes, sums):
             continue
-        found, seen = look_for_due(lane, watched, flags, levels, room, due)
+        found, seen = look_for_due(lane, watched, flags, levels, looks, due)
         looked += seen
         if (end - begin) * found > SCANNED and end - begin > SMALL_LANE:
             for k in range(found):
@@ -250,7 +251,7 @@ class IntervalTotals:
         repeats = np.zeros(len(rows), np.uint8)
         watched = Watched(lanes, table, rows.slot, repeats, nodes, sums)
         bound_nodes(watched)
-        sizes = int(np.diff(lanes[:, NODE]).max()), int(lane_size.max())
+        sizes = LOOK_WORDS * int(np.diff(lanes[:, NODE]).max()), int(lane_size.max())
         widest = int(np.diff(rank_start).max())
         return cls(
             rows=rows,
@@ -261,7 +262,7 @@ class IntervalTotals:
             spent_ns=0.0,
             _part=max(PART_EVENTS, widest // PART_RANKS),
             _sizes=sizes,
-            _scratch=np.zeros(2 * MOST_LEVELS + sum(sizes) + widest, np.int64),
+            _scratch=np.zeros(MOST_LEVELS + sum(sizes) + widest, np.int64),
         )
 
     @property

@@ -47,6 +47,11 @@ ROW_WORDS = 4
 DUE = 1  # the weight in a node's interval at which a row could fire; ENDLESS if none can
 NODE_WORDS = 2
 
+# What is noted of a look at a node.
+LOOK_WORDS = 2
+NODE_BITS = 32  # of the first word, behind which is the look at the parent
+NODE_MASK = (1 << NODE_BITS) - 1
+
 
 class Watched(NamedTuple):
     """Rows of all lanes, lane by lane, those with similar intervals together.
@@ -191,15 +196,19 @@ def expect_row(
 
 @kernel
 def look_for_due(
-    lane: int, watched: Watched, flags: Flags, levels: Int64s, room: Int64s, found: Int64s
+    lane: int, watched: Watched, flags: Flags, levels: Int64s, looks: Int64s, found: Int64s
 ) -> tuple[int, int]:
     """List the rows of a lane that have seen enough; nodes are due by all other rows.
 
-    A row whose query was dropped or paused never fires again.
+    A row whose query was dropped or paused never fires again. On the way down, a node that is
+    looked at keeps the weight that it has seen in the place of the weight at which it is due; on
+    the way up, what it can take is known from its children, and no weight is asked for again.
 
     Parameters
     ----------
-    levels, room : room for the levels, twice, and for the nodes of a lane
+    levels : room for the levels
+    looks : room for `LOOK_WORDS` numbers a node of the lane: the node and the look at its parent,
+        and the least that one of its children can take
     found : written
 
     Returns
@@ -208,22 +217,31 @@ def look_for_due(
     """
     lanes, rows, slot, _, nodes, sums = watched
     depth = list_levels(lane, lanes, levels)
-    room[0] = lanes[lane + 1, NODE] - 1
+    root = lanes[lane + 1, NODE] - 1
+    nodes[root, DUE] = weight_between(nodes[root, ENDS], lane, lanes, sums)
+    looks[0] = root
     begin, end = 0, 1
     for level in range(depth - 1, 0, -1):
-        levels[MOST_LEVELS + level] = begin
         size = end
         for k in range(begin, end):
-            child = levels[level - 1] + ((room[k] - levels[level]) << FAN_BITS)
+            place = (looks[LOOK_WORDS * k] & NODE_MASK) - levels[level]
+            child = levels[level - 1] + (place << FAN_BITS)
+            lowest = ENDLESS
             for node in range(child, min(child + FAN, levels[level])):
-                if nodes[node, DUE] <= weight_between(nodes[node, ENDS], lane, lanes, sums):
-                    room[size] = node
+                seen = weight_between(nodes[node, ENDS], lane, lanes, sums)
+                if nodes[node, DUE] <= seen:
+                    nodes[node, DUE] = seen
+                    looks[LOOK_WORDS * size] = k << NODE_BITS | node
                     size += 1
+                elif nodes[node, DUE] != ENDLESS:
+                    lowest = min(lowest, nodes[node, DUE] - seen)
+            looks[LOOK_WORDS * k + 1] = lowest
         begin, end = end, size
     n = 0
     for k in range(begin, end):
         lowest = ENDLESS
-        first = lanes[lane, ROW] + ((room[k] - levels[0]) << FAN_BITS)
+        place = (looks[LOOK_WORDS * k] & NODE_MASK) - levels[0]
+        first = lanes[lane, ROW] + (place << FAN_BITS)
         for row in range(first, min(first + FAN, lanes[lane + 1, ROW])):
             rest = rows[row, LEFT]
             if rest == NEVER:
@@ -236,16 +254,12 @@ def look_for_due(
             else:
                 found[n] = row
                 n += 1
-        seen = weight_between(nodes[room[k], ENDS], lane, lanes, sums)
-        nodes[room[k], DUE] = due_at(seen, lowest)
-    for level in range(1, depth):
-        for k in range(levels[MOST_LEVELS + level], begin):
-            child = levels[level - 1] + ((room[k] - levels[level]) << FAN_BITS)
-            behind = min(child + FAN, levels[level])
-            lowest = least_slack(child, behind, lane, lanes, nodes, sums)
-            seen = weight_between(nodes[room[k], ENDS], lane, lanes, sums)
-            nodes[room[k], DUE] = due_at(seen, lowest)
-        begin = levels[MOST_LEVELS + level]
+        looks[LOOK_WORDS * k + 1] = lowest
+    for k in range(end - 1, -1, -1):
+        node, above = looks[LOOK_WORDS * k] & NODE_MASK, looks[LOOK_WORDS * k] >> NODE_BITS
+        lowest = looks[LOOK_WORDS * k + 1]
+        nodes[node, DUE] = due_at(nodes[node, DUE], lowest)
+        looks[LOOK_WORDS * above + 1] = min(looks[LOOK_WORDS * above + 1], lowest)
     return n, end
 
 
