@@ -16,6 +16,7 @@ from everquery.core.jit import kernel
 
 ABSENT = -1
 BLOCK = 64  # names whose cache misses overlap
+FEW = 32  # names that are read one by one
 MOST_BYTES = 2**31 - 1  # Arrow strings have 32-bit offsets
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
@@ -355,6 +356,13 @@ class NameTable:
         """Return some names that are text: without the cost of an Arrow array."""
         heap, at = self._heap.data, self._offsets.item
         return [str(heap[at(number) : at(number + 1)], "utf-8") for number in numbers]
+
+    def texts(self, numbers: Int32s) -> list[str]:
+        """Return names that are text; a few one by one, without the cost of an Arrow array."""
+        if numbers.size <= FEW:
+            return [self.name(number) for number in numbers.tolist()]
+        names: list[str] = self.strings().take(pa.array(numbers)).to_pylist()
+        return names
 
     def add(self, names: Encoded, *, renew: bool = False) -> Int32s:
         """Return the number of each name, a new one where it has none (or always, with `renew`)."""

@@ -10,6 +10,7 @@ import numpy as np
 from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, grow
 from everquery.core.jit import kernel, part
 from everquery.index.rows import NO_KEY
+from everquery.index.sort_keys import PLACE_SHIFT, SLOT_SHIFT
 
 NEVER = 0
 """What a row is said to lack that can't fire: one that has fired, is paused or was dropped."""
@@ -104,8 +105,36 @@ class Fires(NamedTuple):
     @classmethod
     def of_words(cls, words: Int64s, n: int) -> Fires:
         """Return the first fires of a kernel's output."""
-        event, row, seen = words[: FIRE_WORDS * n].reshape(-1, FIRE_WORDS).T
-        return cls(event, row, seen)
+        return cls(*np.ascontiguousarray(words[: FIRE_WORDS * n].reshape(-1, FIRE_WORDS).T))
+
+
+@kernel
+def tell_fires(
+    fires: tuple[Int64s, Int64s, Int64s], position: Int64s, row_slot: Int32s,
+    by_slot: tuple[Int64s, Bytes, Bytes], packed: Int64s, rounds: Int64s, once: Int32s,
+) -> int:  # fmt: skip
+    """Write fires as findings, and how many totals each has seen; end queries that do not repeat.
+
+    Parameters
+    ----------
+    fires : the fields of `Fires`
+    position : of the events
+    row_slot : by row
+    by_slot : what queries ask for, whether they repeat, and whether they count
+    once : written, the queries that have ended; how many is returned
+    """
+    event, row, seen = fires
+    total, repeats, running = by_slot
+    n = 0
+    for i in range(packed.size):
+        slot = row_slot[row[i]]
+        packed[i] = position[event[i]] << PLACE_SHIFT | np.int64(slot) << SLOT_SHIFT
+        rounds[i] = seen[i] // total[slot]
+        if not repeats[slot]:
+            running[slot] = 0
+            once[n] = slot
+            n += 1
+    return n
 
 
 @kernel

@@ -91,6 +91,8 @@ class Contents:
         """Return the slots of each kind that some of these queries are of, with its index."""
         kinds = self.catalog.kind[slots]
         indexes = tuple(self.indexes.values())
+        if kinds.size and (kinds == kinds[0]).all():
+            return [(indexes[kinds[0]], slots)]
         return [
             (indexes[kind], slots[kinds == kind]) for kind in np.flatnonzero(np.bincount(kinds))
         ]

@@ -82,8 +82,7 @@ class QuerySet(NumberedQueries):
     def end(self, slots: Int32s) -> None:
         """Drop queries that have ended by themselves."""
         if slots.size:
-            names = self._contents.catalog.names.strings().take(pa.array(slots))
-            self.ended.update(names.to_pylist())
+            self.ended.update(self._contents.catalog.names.texts(slots))
             self.drop(slots)
 
     def drop(self, slots: Int32s) -> None:

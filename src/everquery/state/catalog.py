@@ -253,7 +253,8 @@ class Catalog:
 
     def drop(self, slots: Int32s) -> None:
         """End queries for ever."""
-        self.paused -= int(np.count_nonzero(self.flags[slots] & PAUSED))
+        if self.paused:
+            self.paused -= int(np.count_nonzero(self.flags[slots] & PAUSED))
         if self.owner.size:
             self._own(self.owner[slots[slots < self.owner.size]], -1)
         self.flags[slots] = 0

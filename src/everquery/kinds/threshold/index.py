@@ -38,6 +38,7 @@ from everquery.index.weighed import (
     light_parts,
     order_by_position,
     part_of,
+    tell_fires,
     weigh_events,
 )
 from everquery.kinds.threshold.segment import ThresholdSegment
@@ -258,12 +259,13 @@ class ThresholdIndex(KindIndex):
                 found.append(self._told(segment, part, fires))
 
     def _told(self, segment: ThresholdSegment, events: WeighedEvents, fires: Fires) -> Findings:
-        slot = segment.rows.slot[fires.row]
-        once = slot[segment.lefts.repeats[fires.row] == 0]
-        self._by_slot.running[once] = 0
-        self._fired.append(once)
-        rounds = fires.seen // self._by_slot.total[slot]
-        packed = pack_findings(events.position[fires.event], slot)
+        n, by_slot = fires.row.size, self._by_slot
+        packed, rounds, once = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
+        done = tell_fires(
+            (fires.event, fires.row, fires.seen), events.position, segment.rows.slot,
+            (by_slot.total, by_slot.repeats, by_slot.running), packed, rounds, once,
+        )  # fmt: skip
+        self._fired.append(once[:done])
         return Findings(packed, {"total": fires.seen, "rounds": rounds})
 
     def done(self) -> Int32s:
