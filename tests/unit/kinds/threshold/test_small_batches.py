@@ -7,7 +7,7 @@ import pytest
 import everquery as eq
 from everquery.index.rows import NO_KEY, Rows, Shape
 from everquery.index.weighed import HEAVIEST, NEVER, WeighedEvents
-from everquery.kinds.threshold.interval_order import neighbours_first
+from everquery.kinds.threshold.interval_order import neighbours_first, places_on_curve
 from everquery.kinds.threshold.interval_totals import IntervalTotals
 from everquery.kinds.threshold.twin import Twin
 from everquery.kinds.twin import Seen
@@ -177,6 +177,15 @@ def test_neighbours_stand_together_however_many_lanes():
     huge = np.array([0, 2**29, 2**29, 0]), np.array([2**30, 2**30 + 1, 5, 6])
     order = neighbours_first(huge[0], huge[1], huge[1])
     assert huge[0][order].tolist() == [0, 0, 2**29, 2**29]
+
+
+def test_a_curve_goes_through_all_points_from_neighbour_to_neighbour():
+    x, y = (each.ravel() for each in np.indices((16, 16)))
+    place = np.empty(256, np.int64)
+    places_on_curve(x, y, 4, place)
+    order = np.argsort(place)
+    assert place[order].tolist() == list(range(256))
+    assert (np.abs(np.diff(x[order])) + np.abs(np.diff(y[order])) == 1).all()
 
 
 def test_many_fires_are_found_both_ways():
