@@ -12,8 +12,8 @@ def neighbours_first(lane: Int64s, first: Int64s, last: Int64s) -> Int64s:
     """Return an order of rows by lane in which those with similar intervals stand together.
 
     Both ends are a point of a plane, and points are taken along a Hilbert curve: a run of them is a
-    small part of the plane. (A Z-order, whose runs may have two ends far apart, let nodes of the
-    tree over rows span a third more than their rows do.)
+    small part of the plane. (In a Z-order, whose runs may have two ends far
+    apart, nodes of the lower levels span a third more beyond their rows.)
 
     Parameters
     ----------
