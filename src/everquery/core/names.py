@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -352,15 +352,11 @@ class NameTable:
         self._run(encode_one(name), 0, False, False, self._one)
         return int(self._one[0])
 
-    def texts(self, numbers: Iterable[int]) -> list[str]:
-        """Return some names that are text: without the cost of an Arrow array."""
-        heap, at = self._heap.data, self._offsets.item
-        return [str(heap[at(number) : at(number + 1)], "utf-8") for number in numbers]
-
-    def texts(self, numbers: Int32s) -> list[str]:
+    def texts(self, numbers: Int32s | Sequence[int]) -> list[str]:
         """Return names that are text; a few one by one, without the cost of an Arrow array."""
-        if numbers.size <= FEW:
-            return [self.name(number) for number in numbers.tolist()]
+        if len(numbers) <= FEW:
+            heap, at = self._heap.data, self._offsets.item
+            return [str(heap[at(number) : at(number + 1)], "utf-8") for number in numbers]
         names: list[str] = self.strings().take(pa.array(numbers)).to_pylist()
         return names
 
