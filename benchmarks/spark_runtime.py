@@ -24,7 +24,7 @@ from benchmarks.findings import Figure, Findings, Panel, Table
 from benchmarks.harness import Scale
 from benchmarks.markets import Market
 from benchmarks.spark_jobs import STREAM, WEIGHED
-from everquery.spark import local_session, stop_session, watch
+from everquery.spark import EventSource, local_session, read_files, stop_session, watch
 from everquery.spark.session import QUERY_SETTINGS
 
 NAME = "spark_runtime"
@@ -32,6 +32,7 @@ SCHEMA = "symbol string, price double"
 WEIGHED_SCHEMA = f"{SCHEMA}, shares bigint"
 WARM = 3  # batches of a job that are not counted
 FEW = 20  # events of a small batch
+BORDERS = "1,000,000 borders"
 THRESHOLDS = "1,000,000 thresholds"
 AS_IT_COMES = "no-op, with Spark's own settings"
 ARROW = ("maxRecordsPerBatch", "maxBytesPerBatch")  # of these, ours make every job faster
@@ -54,6 +55,7 @@ def run(scale: Scale) -> Findings:
         bench = Bench(Path(folder), market, rows, scale)
         try:
             bench.rates(findings)
+            bench.from_files(findings)
             bench.triggers(findings)
             bench.registration(findings)
             bench.long_run(findings)
@@ -108,7 +110,19 @@ class Bench:
         return paths
 
     def source(self, triggers: int, *, small: bool = False, schema: str = SCHEMA) -> DataFrame:
-        """Return a stream of two files a trigger; the stock comes again and again."""
+        """Return a stream of two files a trigger."""
+        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 2)
+        return reader.parquet(str(self._folder(triggers, small=small)))
+
+    def past_the_pipe(
+        self, triggers: int, *, small: bool = False, stream: eq.Stream = STREAM
+    ) -> EventSource:
+        """Return the same events, two files a trigger, for workers to read."""
+        folder = self._folder(triggers, small=small)
+        return read_files(self.spark, stream, [folder], max_files_a_batch=2)
+
+    def _folder(self, triggers: int, *, small: bool) -> Path:
+        """Return a folder with two files a trigger; the stock comes again and again."""
         folder = self.folder / f"in{self._jobs}"
         folder.mkdir()
         few = pq.read_table(self.files[0]).slice(0, FEW // 2)
@@ -119,8 +133,7 @@ class Bench:
             else:
                 os.link(self.files[number % len(self.files)], path)
             os.utime(path, (number, number))
-        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 2)
-        return reader.parquet(str(folder))
+        return folder
 
     def job(self, frame: DataFrame, at_end: Callable[[Path], None] | None = None) -> Any:  # noqa: ANN401
         """Run a job over all of its source; return its progress, trigger by trigger."""
@@ -133,7 +146,7 @@ class Bench:
             .start()
         )
         query.awaitTermination()
-        progress = [each for each in query.recentProgress if each.numInputRows > 2]
+        progress = [each for each in query.recentProgress if "addBatch" in each.durationMs]
         if at_end is not None:
             at_end(checkpoint)
         shutil.rmtree(checkpoint)
@@ -224,24 +237,105 @@ class Bench:
             )
         )
 
+    # -- events that never are rows -------------------------------------------------------
+
+    def from_files(self, findings: Findings) -> None:
+        """Race jobs whose workers read the files with Spark's no-op over the same files."""
+        triggers = self.scale.pick(10, 4)
+        folder = self.folder / "written"
+        jobs: dict[str, Callable[[], DataFrame]] = {
+            "no-op": lambda: spark_jobs.no_op(self.source(triggers)),
+            BORDERS: lambda: self._from_files(self.many, triggers),
+            "the same to Parquet": lambda: self._from_files(
+                self.many, triggers, folder=folder / str(self._jobs)
+            ),
+            "no-op, with weights": lambda: spark_jobs.no_op(
+                self.source(triggers, schema=WEIGHED_SCHEMA)
+            ),
+            THRESHOLDS: lambda: self._from_files(self.totals, triggers, WEIGHED),
+        }
+        set_arrow(self.spark, ours=True)
+        self.spark.conf.set("spark.sql.shuffle.partitions", "1")
+        found: dict[str, list[float]] = {name: [] for name in jobs}
+        kept: list[float] = []
+        for _ in range(self.scale.pick(3, 1)):
+            for name, make in jobs.items():
+                progress = self.job(make())
+                found[name].append(2 * self.rows / median(_seconds(p) for p in progress[WARM:]))
+                rebuilt = [p.observedMetrics.get("everquery") for p in progress[1:]]
+                kept += [float(row["rebuilt"] == 0) for row in rebuilt if row is not None]
+        self.spark.conf.set("spark.sql.shuffle.partitions", "2")
+        best = {name: median(rates) for name, rates in found.items()}
+        for name, base, least in (
+            (BORDERS, "no-op", 1.0),
+            (THRESHOLDS, "no-op, with weights", 0.9),
+        ):
+            findings.at_least(
+                f"Spark, {name} from `read_files`: rate against a no-op over Spark's Parquet",
+                best[name] / best[base], least, "",
+            )  # fmt: skip
+        findings.at_least(
+            f"Spark, {BORDERS} from `read_files`", best[BORDERS] / 1e6, 5, "million events/s"
+        )
+        findings.at_least(
+            "Spark, notices to Parquet against the same without",
+            best["the same to Parquet"] / best[BORDERS], 0.8, "",
+        )  # fmt: skip
+        findings.at_least(
+            "Spark, batches that found their shards live", sum(kept) / len(kept), 0.95, ""
+        )
+        rows: list[list[str | float | None]] = [
+            [job, rate, rate / best["no-op"]] for job, rate in best.items()
+        ]
+        findings.tables.append(
+            Table(
+                "spark_files",
+                "Events a second where workers read the files",
+                ["job", "events/s", "of the no-op"],
+                rows,
+                "The no-op is `mapInArrow` over Spark's Parquet source, in the same session.",
+            )
+        )
+
+    def _from_files(
+        self,
+        registry: str,
+        triggers: int,
+        stream: eq.Stream = STREAM,
+        folder: Path | None = None,
+    ) -> DataFrame:
+        source = self.past_the_pipe(triggers, stream=stream)
+        return watch(source, stream, registry=registry, shards=1, wide_shards=0, folder=folder)
+
     # -- triggers -------------------------------------------------------------------------
 
     def triggers(self, findings: Findings) -> None:
         """Compare the triggers of small batches with those of an empty stateful job."""
         count = self.scale.pick(60, 6)
         times: dict[str, list[float]] = {}
+        jobs: dict[str, Callable[[], DataFrame]] = {
+            "empty": lambda: spark_jobs.empty(self.source(count, small=True)),
+            "ours": lambda: self._watch(self.many)(self.source(count, small=True)),
+            "ours, from files": lambda: watch(
+                self.past_the_pipe(count, small=True), STREAM,
+                registry=self.many, shards=1, wide_shards=0,
+            ),
+        }  # fmt: skip
         for turn in range(2):
-            for name, make in (
-                ("empty", spark_jobs.empty), ("ours", self._watch(self.many))
-            ):  # fmt: skip
-                progress = self.job(make(self.source(count, small=True)))
+            for name, make in jobs.items():
+                alone = name == "ours, from files"
+                self.spark.conf.set("spark.sql.shuffle.partitions", "1" if alone else "2")
+                progress = self.job(make())
                 if turn:  # the first turn warms up
                     times[name] = [_seconds(each) for each in progress][WARM:]
-        ours, empty = median(times["ours"]), median(times["empty"])
-        findings.at_most(
-            "Spark, 1,000,000 queries, few events: trigger against an empty stateful job",
-            ours / empty, 1.3, "times",
-        )  # fmt: skip
+        self.spark.conf.set("spark.sql.shuffle.partitions", "2")
+        empty = median(times["empty"])
+        for name, most in (("ours", 1.3), ("ours, from files", 1.1)):
+            findings.at_most(
+                f"Spark, 1,000,000 queries, few events, {name}: trigger against an empty stateful"
+                " job",
+                median(times[name]) / empty, most, "times",
+            )  # fmt: skip
         findings.tables.append(
             Table(
                 "spark_triggers",
@@ -427,14 +521,14 @@ def _megabytes(folder: Path) -> float:
 
 
 def _workers_megabytes() -> float:
-    """Return the resident memory of all Python workers of Spark."""
+    """Return the resident memory of all Python workers of Spark; what they share counts once."""
     total = 0
-    for status in Path("/proc").glob("[0-9]*/status"):
+    for status in Path("/proc").glob("[0-9]*/smaps_rollup"):
         try:
             command = (status.parent / "cmdline").read_bytes()
             if b"daemon" in command and b"pyspark.worker" in command:
                 lines = status.read_text().splitlines()
-                total += next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+                total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
         except (OSError, StopIteration):
             continue
     return total / 1e3

@@ -1,7 +1,10 @@
-"""Tables that a worker leaves in a file for the next process of its host.
+"""What a worker leaves in a file for another process of its host.
 
 Spark copies what goes from one Python process to the next several times, in Java. What is left in a
 file is written once, and mapped by whoever picks it up.
+
+A table is for the next process of the same task, and gone when it is picked up. A blob is for a
+later stage, whose tasks may be tried again: it stays until its batch is done.
 """
 
 from __future__ import annotations
@@ -54,3 +57,33 @@ def clear_up() -> None:
     for path in _left:
         path.unlink(missing_ok=True)
     _left.clear()
+
+
+def leave_blob(blob: bytes, job: str, batch: int) -> str | None:
+    """Write a blob to a file, and return its name; None where it should be sent."""
+    if len(blob) < LEAST_BYTES or (folder := host_folder()) is None:
+        return None
+    path = folder / f"{job}.{batch}.{uuid4().hex}.blob"
+    try:
+        path.write_bytes(blob)
+    except OSError:
+        path.unlink(missing_ok=True)
+        return None
+    return path.name
+
+
+def blob_of(name: str) -> pa.Buffer:
+    """Return a blob that was left; its file stays."""
+    folder = host_folder()
+    if folder is None or Path(name).name != name:
+        raise FileNotFoundError(f"no blob was left under the name {name!r}")
+    with pa.memory_map(str(folder / name)) as file:
+        return file.read_buffer()
+
+
+def clear_blobs(job: str, batch: int) -> None:
+    """Remove the blobs of a job's batches before one, which are done."""
+    folder = host_folder()
+    for path in () if folder is None else folder.glob(f"{job}.*.blob"):
+        if int(path.name.split(".")[1]) < batch:
+            path.unlink(missing_ok=True)

@@ -48,7 +48,7 @@ class Input:
     """
 
     log: Sequence[LogRow]
-    events: Sequence[tuple[tuple[int, ...], bytes | Unpacked]]
+    events: Sequence[tuple[tuple[int, ...], bytes | pa.Buffer | Unpacked]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,7 +276,7 @@ class Unpacked:
     offset: Int64s | None
 
 
-def unpack(blob: bytes, stream: Stream, time_type: pa.DataType) -> Unpacked:
+def unpack(blob: bytes | pa.Buffer, stream: Stream, time_type: pa.DataType) -> Unpacked:
     """Return the events of a blob."""
     table = table_of_bytes(blob)
     n = table.num_rows

@@ -11,7 +11,7 @@ import pyarrow.ipc
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
-def table_of_bytes(data: bytes) -> pa.Table:
+def table_of_bytes(data: bytes | pa.Buffer) -> pa.Table:
     """Return the table that `everquery.core.arrow_bytes.table_bytes` wrote, without copying it."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()

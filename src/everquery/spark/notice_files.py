@@ -16,10 +16,9 @@ from pyspark import TaskContext
 
 from everquery.errors import SparkError
 from everquery.sinks.files import ParquetWriter
+from everquery.spark.rows import BATCH, QUERY
 
 OWNER = "_everquery-job"  # the job whose notices a folder has; readers of folders leave it alone
-
-_BATCH, _QUERY = "streaming.sql.batchId", "sql.streaming.queryId"  # properties of Spark's tasks
 
 
 def write_notices(notices: pa.Table, folder: Path, shard: int) -> Path:
@@ -31,11 +30,11 @@ def write_notices(notices: pa.Table, folder: Path, shard: int) -> Path:
         If the folder has notices of another job.
     """
     task = TaskContext.get()
-    batch = None if task is None else task.getLocalProperty(_BATCH)
+    batch = None if task is None else task.getLocalProperty(BATCH)
     if task is None or batch is None:
         raise SparkError("notices are written to a folder by streaming jobs only")
     folder.mkdir(parents=True, exist_ok=True)
-    _claim(folder, task.getLocalProperty(_QUERY) or "")
+    _claim(folder, task.getLocalProperty(QUERY) or "")
     path = folder / f"batch-{int(batch):012}-{shard:03}.parquet"
     _write(notices, path)
     return path

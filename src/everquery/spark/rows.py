@@ -15,11 +15,14 @@ from pyspark.sql.types import (
 
 LOG, EVENTS, SPAN_NAMES = 0, 1, 2
 
+BATCH, QUERY = "streaming.sql.batchId", "sql.streaming.queryId"  # properties of Spark's tasks
+
 KAFKA_PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 # What goes to the shards: parts of the log, packed events, or names of spans. The order of rows is
 # by the first three columns behind the shard; `named` and `digest` are only in the log: how many
-# queries a row names, and what it is checked by. Of spans, `named` is the timestamp of the batch.
+# queries a row names, and what it is checked by. Of spans, `named` is the timestamp of the batch;
+# of events, `operation` is the file that they were left in, if they were.
 PACKED = StructType(
     [
         StructField("shard", IntegerType(), False),

@@ -17,7 +17,7 @@ from everquery.registry.rows import LogRow
 from everquery.sharding.head import check_store
 from everquery.sharding.job import Job
 from everquery.sharding.journal import Store
-from everquery.sharding.left_tables import clear_up, leave
+from everquery.sharding.left_tables import blob_of, clear_up, leave
 from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import Unpacked
 from everquery.sharding.span_events import span_events
@@ -67,13 +67,15 @@ class ShardWork:
         """Run one batch of one shard."""
         shard = self.codes.index(code)
         log: list[LogRow] = []
-        events: list[tuple[tuple[int, ...], bytes | Unpacked]] = []
+        events: list[tuple[tuple[int, ...], bytes | pa.Buffer | Unpacked]] = []
         for row in rows:
             if row.source == LOG:
                 part = row.operation, row.payload, row.digest or b""
                 log.append(LogRow(row.first, row.second, row.named, *part))
             elif row.source == SPAN_NAMES:
                 events += self._read(Spans.from_bytes(row.payload, row.named or None), shard)
+            elif row.operation:
+                events.append(((row.first, row.second), blob_of(row.operation)))
             elif row.payload:
                 events.append(((row.first, row.second), row.payload))
         if log or events:

@@ -155,7 +155,8 @@ def watch(
         columns |= clock_column(schema, stream, clock)
         # By numbers: mapInArrow can't handle names with dots or backticks.
         numbered = [column.alias(f"c{i}") for i, column in enumerate(columns.values())]
-        events = df.select(*numbered).mapInArrow(PackEvents(job, codes, list(columns)), PACKED)
+        pack = PackEvents(job, codes, list(columns), _one_host(spark))
+        events = df.select(*numbered).mapInArrow(pack, PACKED)
     else:
         if place or file_order != "name":
             raise SparkError(
@@ -223,9 +224,14 @@ def _spans(
     if clocked:
         rows = rows.withColumn("named", functions.unix_micros(functions.current_timestamp()))
     if not together:
-        return rows.mapInArrow(PackSpans(job, codes, reader), PACKED)
+        pack = PackSpans(job, codes, reader, _one_host(source.spark))
+        return rows.mapInArrow(pack, PACKED)
     every = functions.explode(functions.array(*map(functions.lit, codes)))
     return rows.withColumn("shard", every).select(PACKED.names)
+
+
+def _one_host(spark: SparkSession) -> bool:
+    return str(spark.sparkContext.master).startswith("local")
 
 
 def _partitions(spark: SparkSession) -> int:
