@@ -1,7 +1,7 @@
 """Single values of JSON in the types of columns, as Spark's reader of JSON takes them.
 
 A value that does not fit its column is `UNFIT`: numbers are not made of strings, nor integers of
-fractions, and nothing is cut. A column of strings takes any value, as it is written.
+fractions, and nothing is cut. A column of strings takes any value, as JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from json import JSONDecoder
+from json import JSONDecoder, dumps
+from math import isfinite, isnan
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -41,6 +42,7 @@ _OFFSET = re.compile(
     r"(?:UTC|GMT|UT)?([+-])(?:(\d{1,2})(?::(\d{1,2})(?::(\d{2}))?)?|(\d{2})(\d{2})(\d{2})?)",
     re.ASCII,
 )
+_LARGEST = 10**308  # no integer below is too large for a float
 _FURTHEST = timedelta(hours=18)
 _NOT_NUMERIC = {
     "NaN": float("nan"),
@@ -82,7 +84,8 @@ def _members(text: str) -> Members:
         more = text[at : at + 1] == ","
         at = _skip(text, at + 1) if more else at
     end = _expect(text, at, "}")
-    if end < len(text):
+    # Spark reads objects as the elements of an array, and nothing that is behind its end.
+    if end < len(text) and text[end] != "]":
         raise ValueError("something is behind the object")
     return found
 
@@ -117,8 +120,31 @@ def fit_of(kind: pa.DataType, zone: str) -> Fit | None:
 
 
 def text_of_value(value: Any, written: str) -> str:  # noqa: ANN401 - whatever JSON holds
-    """Return the text of a string, and how any other value is written."""
-    return _HALF_PAIR.sub("?", value if isinstance(value, str) else written)
+    """Return the text of a string; of any other value the shortest JSON, as Java writes it."""
+    return _HALF_PAIR.sub("?", value if isinstance(value, str) else _written(value))
+
+
+def _written(value: Any) -> str:  # noqa: ANN401
+    if isinstance(value, dict):
+        pairs = (f"{_written(name)}:{_written(each)}" for name, each in value.items())
+        return "{" + ",".join(pairs) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, float):
+        return _as_java(value)
+    return dumps(value, ensure_ascii=False)
+
+
+def _as_java(value: float) -> str:
+    """Return a number as Java writes it: 1.0E7, where Python writes 10000000.0."""
+    if not isfinite(value):
+        return '"NaN"' if isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value) if "e" not in repr(value) else format(Decimal(repr(value)), "f")
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    first, *others = map(str, digits)
+    power = int(exponent) + len(others)
+    return f"{'-' * sign}{first}.{''.join(others) or '0'}E{power}"
 
 
 def _texts(kind: pa.DataType, zone: str) -> Fit:
@@ -136,8 +162,10 @@ def _whole(kind: pa.DataType, zone: str) -> Fit:
 
 def _floats(kind: pa.DataType, zone: str) -> Fit:
     def fit(value: Any, written: str) -> Any:  # noqa: ANN401
-        if type(value) in (int, float):
-            return float(written)
+        if type(value) is int:
+            return float(value) if abs(value) < _LARGEST else float(written)
+        if type(value) is float:
+            return value
         return _NOT_NUMERIC.get(value, UNFIT) if isinstance(value, str) else UNFIT
 
     return fit
