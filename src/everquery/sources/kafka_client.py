@@ -10,7 +10,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ WAIT_SECONDS = 60.0
 
 _USUAL = {
     "group.id": "everquery",  # the client wants one; nobody joins it
+    "max.poll.interval.ms": "86400000",  # an idle consumer is none that hangs
     "isolation.level": "read_uncommitted",  # as Spark's connector
     "fetch.queue.backoff.ms": "2",  # the client would wait a second whenever it is well ahead
     "queued.max.messages.kbytes": "32768",
@@ -79,12 +80,21 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class TopicSpan:
-    """The records of a partition from one offset to another, which is not one of them."""
+    """The records of a partition from one offset to another, which is not one of them.
+
+    Attributes
+    ----------
+    topic : str
+    partition, begin, end : int
+    topic_id : str
+        What Kafka has named the topic by, if it tells: a topic that was made anew has another one.
+    """
 
     topic: str
     partition: int
     begin: int
     end: int
+    topic_id: str = ""
 
     def __str__(self) -> str:
         return (
@@ -131,13 +141,13 @@ class SpanConsumer:
         self._servers = servers
         self._trouble = ""
         self._consumer: Consumer = new_consumer(servers, self._note)
-        self._place: tuple[str, int, int] | None = None
+        self._place: TopicSpan | None = None  # which is empty
         self._left: list[Message] = []  # records behind the last span
         self._ended = -1  # where the partition ended, with nothing more before it
 
     def is_before(self, span: TopicSpan) -> bool:
         """Tell whether the next record is the first of a span."""
-        return self._place == (span.topic, span.partition, span.begin)
+        return self._place == replace(span, end=span.begin)
 
     def read(self, span: TopicSpan) -> Iterator[list[Message]]:
         """Yield the records of a span."""
@@ -157,7 +167,7 @@ class SpanConsumer:
             if last:
                 yield found[:last]
                 heard = time.monotonic()
-        self._place = span.topic, span.partition, span.end
+        self._place = replace(span, begin=span.end)
 
     def close(self) -> None:
         """Leave the servers."""

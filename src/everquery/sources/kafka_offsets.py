@@ -68,7 +68,7 @@ def spans_between(start: Offsets, end: Offsets) -> list[TopicSpan]:
     """Return what is to be read between two offsets, by topic and partition."""
     start = start.with_new(end.begins)
     return [
-        TopicSpan(topic, partition, start.of((topic, partition)), last)
+        TopicSpan(topic, partition, start.of((topic, partition)), last, end.ids.get(topic, ""))
         for (topic, partition), last in sorted(end.next.items())
         if last > start.of((topic, partition))
     ]

@@ -36,7 +36,7 @@ def test_spans_are_by_topic_and_partition():
 
 def test_a_new_partition_begins_where_it_began_when_it_was_found():
     end = Offsets({("trades", 0): 4, ("trades", 1): 9, ("trades", 2): 2}, IDS, {("trades", 1): 5})
-    spans = [TopicSpan("trades", 1, 5, 9), TopicSpan("trades", 2, 0, 2)]
+    spans = [TopicSpan("trades", 1, 5, 9, "one"), TopicSpan("trades", 2, 0, 2, "one")]
     assert spans_between(offsets(4), end) == spans
 
 
