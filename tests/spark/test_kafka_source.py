@@ -281,8 +281,7 @@ def test_records_of_transactions_leave_gaps(kafka):
         close_idle()
 
 
-def test_a_job_takes_no_time_from_a_record_by_itself(spark, kafka, collect, url, tmp_path):
-    """The timestamp of a record is a clock that `watch` can take."""
+def test_a_records_timestamp_can_be_the_clock(spark, kafka, collect, tmp_path):
     stream = eq.Stream("clocked", key="symbol", time="ts", attributes=["price"],
                        max_ahead=timedelta(hours=1))  # fmt: skip
     topic = Topic(kafka, "clocked", partitions=1)
