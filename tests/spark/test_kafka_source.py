@@ -65,6 +65,8 @@ ODD = [
     GOOD.replace(b": 7", b": true"),
     GOOD.replace(b": 7", b': ""'),
     GOOD.replace(b": 7", b": 9007199254740992"),
+    GOOD.replace(b": 7", b": 1152921504606846976"),
+    GOOD.replace(b": 7", b": 1152921504606846980"),
     GOOD.replace(b": 7", b": 123456789012345678901234567890123456789012345"),
     GOOD.replace(b'"shares": 1', b'"shares": 1.0'),
     GOOD.replace(b'"shares": 1', b'"shares": 9223372036854775808'),

@@ -208,7 +208,11 @@ def _never_rounded(value: Column, text: Column, name: str) -> Column:
     """
     again = fn.from_json(text, ArrayType(StructType([StructField(name, StringType())])), _STRICT)
     digits = fn.get(again, fn.lit(0)).getField(name)
-    exact = digits.try_cast("decimal(38,0)") == value.try_cast("decimal(38,0)")
+    # By way of bigint: as a decimal, Spark takes the shortest digits that mean the same double.
+    whole = fn.coalesce(
+        value.try_cast("bigint").cast("decimal(38,0)"), value.try_cast("decimal(38,0)")
+    )
+    exact = digits.try_cast("decimal(38,0)") == whole
     fine = ~digits.rlike("^-?[0-9]+$") | fn.coalesce(exact, fn.lit(False))
     return fn.when(fn.abs(value) < EXACT, value).when(fine, value)
 
