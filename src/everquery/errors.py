@@ -21,6 +21,9 @@
     │   ├── JavaMissingError                  no Java that Spark can run on
     │   └── JavaDiedError                     the Java that Spark ran on has ended
     ├── PlotMissingError        (ImportError) matplotlib, which draws pictures, is not installed
+    ├── KafkaError                            records of a topic can't be had
+    │   ├── KafkaMissingError   (ImportError) confluent-kafka, which reads them, is not installed
+    │   └── RecordsLostError                  they are gone: waiting does not help
     ├── UnreadableFileError     (ValueError)  a file of events or queries that can't be read
     ├── UnwritableFileError     (ValueError)  a file, of notices for one, that can't be written
     ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
@@ -162,6 +165,18 @@ class JavaDiedError(SparkError):
 
 class PlotMissingError(EverqueryError, ImportError):
     """Matplotlib, which draws pictures, is not installed."""
+
+
+class KafkaError(EverqueryError):
+    """Records of a topic can't be had: no broker answers, or it has none for us."""
+
+
+class KafkaMissingError(KafkaError, ImportError):
+    """The client that reads records, confluent-kafka, is not installed."""
+
+
+class RecordsLostError(KafkaError):
+    """Records that a job has yet to read are gone, or the topic is another one by now."""
 
 
 class UnreadableFileError(EverqueryError, ValueError):

@@ -222,7 +222,14 @@ def blocks_of_the_page():
     return {next(name for name in WORDS if name in block): block for block in found}
 
 
-WORDS = ("local_session", "notices_to_kafka", "types=", "read_avro", "confluent_kafka")
+WORDS = (
+    "local_session",
+    "notices_to_kafka",
+    "read_kafka",
+    "types=",
+    "read_avro",
+    "confluent_kafka",
+)
 
 
 def test_the_page_leads_from_topic_to_topic(spark, kafka, tmp_path, monkeypatch, capsys):
@@ -243,11 +250,13 @@ def test_the_page_leads_from_topic_to_topic(spark, kafka, tmp_path, monkeypatch,
     job = blocks["notices_to_kafka"].replace("localhost:9092", kafka.servers)
     job = job.replace('"checkpoint"', f'"{tmp_path}/checkpoint"')
     exec(compile(job, "docs/kafka.md", "exec"), names)
-    query = names["query"]
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
+    finish(names["query"])
+    block = blocks["read_kafka"].replace('"notices"', f'"{tmp_path}/notices"')
+    block = block.replace('"checkpoint-of-files"', f'"{tmp_path}/checkpoint-of-files"')
+    exec(compile(block, "docs/kafka.md", "exec"), names)
+    finish(names["query"])
+    rows = spark.read.parquet(f"{tmp_path}/notices").orderBy("kafka_offset").collect()
+    assert [(row.event, row.kafka_offset) for row in rows] == [("enter", 0), ("leave", 1)]
     for block in ("types=", "read_avro"):
         exec(compile(blocks[block], "docs/kafka.md", "exec"), names)
     assert names["trades"].columns[:3] == ["symbol", "ts", "price"]
@@ -270,6 +279,13 @@ def test_the_page_leads_from_topic_to_topic(spark, kafka, tmp_path, monkeypatch,
     capsys.readouterr()
     exec(compile(blocks["confluent_kafka"], "docs/kafka.md", "exec"), {})
     assert capsys.readouterr().out == "enter ibm-band IBM\nleave ibm-band IBM\n"
+
+
+def finish(query):
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
 
 
 class FakeConsumer:

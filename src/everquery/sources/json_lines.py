@@ -65,24 +65,12 @@ class JsonLines:
 
     def _in_bulk(self, block: bytes) -> dict[str, pa.Array] | None:
         """Return the columns by Arrow's reader; None where it could read other than Python does."""
-        lines = _count_objects(block)
+        lines = count_objects(block)
         schema = self._schema(block) if lines else None
-        if schema is None or not _is_text(block):
+        columns = None if schema is None else objects_in_bulk(block, lines, schema)
+        if schema is None or columns is None:
             return None
-        try:
-            table = pa.json.read_json(
-                io.BytesIO(block),
-                read_options=pa.json.ReadOptions(use_threads=False, block_size=len(block) + 1),
-                parse_options=pa.json.ParseOptions(
-                    explicit_schema=schema, unexpected_field_behavior="ignore"
-                ),
-            )
-        except (pa.ArrowException, ValueError):
-            return None  # some value is of another type, or a line is no object
-        if table.num_rows != lines:
-            return None
-        columns = {name: single_array(table.column(name)) for name in schema.names}
-        if any(_may_be_rounded(column) for column in columns.values()):
+        if any(may_be_rounded(column) for column in columns.values()):
             return None
         if self._stream.key is not None:
             self.key_type = schema.field(self._stream.key).type
@@ -177,7 +165,7 @@ class JsonLines:
 _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 
 
-def _count_objects(block: bytes) -> int:
+def count_objects(block: bytes) -> int:
     """Return how many lines there are if each begins with ``{`` and ends with ``}``, else 0.
 
     With as many objects as lines, no line holds two of them and none goes on in the next.
@@ -192,6 +180,28 @@ def _count_objects(block: bytes) -> int:
     return breaks + 1 if ends == breaks else 0
 
 
+def objects_in_bulk(block: bytes, lines: int, schema: pa.Schema) -> dict[str, pa.Array] | None:
+    """Return the columns of lines that `count_objects` has counted, by Arrow's reader.
+
+    None if it can't read them: some value is of another type, or a line is not one object.
+    """
+    if not _is_text(block):
+        return None
+    try:
+        table = pa.json.read_json(
+            io.BytesIO(block),
+            read_options=pa.json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+            parse_options=pa.json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore"
+            ),
+        )
+    except (pa.ArrowException, ValueError):
+        return None
+    if table.num_rows != lines:
+        return None
+    return {name: single_array(table.column(name)) for name in schema.names}
+
+
 def _is_text(block: bytes) -> bool:
     try:
         block.decode()
@@ -200,7 +210,7 @@ def _is_text(block: bytes) -> bool:
     return True
 
 
-def _may_be_rounded(column: pa.Array) -> bool:
+def may_be_rounded(column: pa.Array) -> bool:
     """Tell whether a float may have been an integer that float64 does not hold."""
     if not pa.types.is_floating(column.type):
         return False

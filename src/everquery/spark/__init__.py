@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from everquery.spark.event_source import EventSource
     from everquery.spark.failures import cause_of, wait_for
     from everquery.spark.files import read_files
+    from everquery.spark.kafka_source import read_kafka
     from everquery.spark.metrics import JobMetrics
     from everquery.spark.session import local_session, session_log, spark_settings, stop_session
     from everquery.spark.watching import watch
@@ -19,6 +20,7 @@ else:
         "cause_of": "failures",
         "local_session": "session",
         "read_files": "files",
+        "read_kafka": "kafka_source",
         "session_log": "session",
         "spark_settings": "session",
         "stop_session": "session",
@@ -40,6 +42,7 @@ __all__ = [
     "cause_of",
     "local_session",
     "read_files",
+    "read_kafka",
     "session_log",
     "spark_settings",
     "stop_session",

@@ -96,7 +96,7 @@ def read_json(
         what could not be read; ``kafka_topic``, ``kafka_partition``, ``kafka_offset``,
         ``kafka_timestamp``, ``kafka_key`` and ``kafka_value``.
     """
-    fields = _fields(stream, types or {})
+    fields = json_fields(stream, types or {})
     records = _read(spark, servers, topic, options or {})
     # In brackets: behind one object Spark would read no further, and what follows it were lost.
     text = fn.try_validate_utf8(fn.col("kafka_value").cast("string"))
@@ -188,7 +188,7 @@ def _read(spark: SparkSession, servers: str, topic: str, options: Mapping[str, s
     return records.select(*(fn.col(name).alias(ours) for name, ours in _ORIGIN.items()))
 
 
-def _fields(stream: Stream, types: Mapping[str, str]) -> StructType:
+def json_fields(stream: Stream, types: Mapping[str, str]) -> StructType:
     """Return the columns to read, each with its type."""
     kinds = dict.fromkeys(stream.attributes, "double")
     if stream.weight is not None:
@@ -208,7 +208,11 @@ def _never_rounded(value: Column, text: Column, name: str) -> Column:
     """
     again = fn.from_json(text, ArrayType(StructType([StructField(name, StringType())])), _STRICT)
     digits = fn.get(again, fn.lit(0)).getField(name)
-    exact = digits.try_cast("decimal(38,0)") == value.try_cast("decimal(38,0)")
+    # By way of bigint: as a decimal, Spark takes the shortest digits that mean the same double.
+    whole = fn.coalesce(
+        value.try_cast("bigint").cast("decimal(38,0)"), value.try_cast("decimal(38,0)")
+    )
+    exact = digits.try_cast("decimal(38,0)") == whole
     fine = ~digits.rlike("^-?[0-9]+$") | fn.coalesce(exact, fn.lit(False))
     return fn.when(fn.abs(value) < EXACT, value).when(fine, value)
 

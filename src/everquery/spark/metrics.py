@@ -28,6 +28,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from everquery.sources.kafka_offsets import most_behind
 from everquery.spark.watching import METRICS as OBSERVED
 
 Sample = float | dict[str, float]
@@ -346,7 +347,9 @@ def _lags(sources: list[Any]) -> tuple[int, dict[str, float]]:
         if set(latest) == {"position"} and "position" in end:
             log = max(0, int(latest["position"]) - int(end["position"]))
             continue
-        behind = (source.metrics or {}).get("maxOffsetsBehindLatest")  # Kafka tells it
+        behind = (source.metrics or {}).get("maxOffsetsBehindLatest")  # Spark's connector tells it
+        if "offsets" in end and "offsets" in latest:  # of read_kafka
+            behind = most_behind(end, latest)
         if behind is not None:
             others[f"{number}"] = float(behind)
     return log, others

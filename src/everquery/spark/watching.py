@@ -63,7 +63,7 @@ def watch(
     ----------
     df : DataFrame or EventSource
         A streaming DataFrame with the stream's columns and any others, or what `read_files`
-        returns.
+        or `read_kafka` returns.
     stream : Stream or str
         A stream, or the name of one that the registry has.
     registry : str
