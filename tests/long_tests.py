@@ -20,6 +20,8 @@ LONG = (
     "spark/test_cli.py::test_a_",
     "spark/test_cluster.py",
     "spark/test_disk.py",
+    "spark/test_drivers.py::test_a_job_that_is_killed_goes_on_exactly[one reads",
+    "spark/test_drivers.py::test_a_job_that_is_killed_goes_on_exactly[two read",
     "spark/test_executors.py",
     "spark/test_java.py::test_a_",
     "spark/test_java.py::test_nothing_is_printed",

@@ -13,22 +13,33 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from everquery.sharding import durable
-from everquery.spark.stages import PackEvents, RouteLog, RunShards, UnpackNotices
+from everquery.sharding import durable, left_tables
+from everquery.spark.stages import PackEvents, PackSpans, RouteLog, RunShards, UnpackNotices
+from tests.spark.job import ONE_READS, Source
 
 WRITES = ("first write", "before the last write", "after the last write")
 POINTS = (
     "pack begins",
     "pack ends",
+    "read begins",
+    "read ends",
     "route begins",
     "shard begins",
     *WRITES,
     "shard has told",
     "unpack begins",
+    "unpack ends",
 )
 
+# So that the files of the host are in play too.
+durable.SHARED = 10
+left_tables.LEAST_BYTES = 1
 
-durable.SHARED = 10  # so that the files of the host are in play too
+
+def points_of(source: Source) -> list[str]:
+    """Return the points to which the workers of a job come."""
+    apart = "pack" if source == ONE_READS else "read"  # who has the shards reads, or others pack
+    return [point for point in POINTS if not point.startswith(apart)]
 
 
 class TaskFailed(Exception):  # noqa: N818 - it is one of ours, on purpose
@@ -80,6 +91,12 @@ class BrokenRunShards(RunShards):
         yield from super().handleInputRows(key, rows, timerValues)
         self.plan.at("shard has told")
 
+    def _read(self, spans, shard: int) -> list:
+        self.plan.at("read begins")
+        events = super()._read(spans, shard)
+        self.plan.at("read ends")
+        return events
+
 
 class BrokenStore:
     def __init__(self, store, plan: Plan) -> None:
@@ -105,6 +122,13 @@ class BrokenPackEvents(PackEvents):
         self.plan.at("pack ends")
 
 
+class BrokenPackSpans(PackSpans):
+    def __call__(self, batches):
+        self.plan.at("pack begins")
+        yield from super().__call__(batches)
+        self.plan.at("pack ends")
+
+
 class BrokenRouteLog(RouteLog):
     def __call__(self, batches):
         self.plan.at("route begins")
@@ -115,6 +139,7 @@ class BrokenUnpackNotices(UnpackNotices):
     def __call__(self, batches):
         self.plan.at("unpack begins")
         yield from super().__call__(batches)
+        self.plan.at("unpack ends")
 
 
 def break_stages(monkeypatch, plan: Plan) -> None:
@@ -129,5 +154,6 @@ def break_stages(monkeypatch, plan: Plan) -> None:
         return make
 
     module = sys.modules["everquery.spark.watch"]  # the package has a function of that name
-    for broken in (BrokenPackEvents, BrokenRouteLog, BrokenRunShards, BrokenUnpackNotices):
+    stages = (BrokenPackEvents, BrokenPackSpans, BrokenRouteLog, BrokenRunShards)
+    for broken in (*stages, BrokenUnpackNotices):
         monkeypatch.setattr(module, broken.__name__.removeprefix("Broken"), maker(broken))
