@@ -10,6 +10,7 @@ import gc
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -224,7 +225,7 @@ class RunShards(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get hold of the state; called for every task, and once on the driver."""
-        clear_up()
+        clear_up(time.monotonic())
         self._store = _StateStore(handle.getMapState("store", _NAME, _VALUE))
 
     def handleInputRows(
@@ -331,10 +332,15 @@ class UnpackNotices:
         _Worker.rest()
 
 
-def told_tables(batch: pa.RecordBatch) -> Iterator[pa.Table]:
-    """Yield the notices of rows of `TOLD`."""
+def told_tables(batch: pa.RecordBatch) -> list[pa.Table]:
+    """Return the notices of rows of `TOLD`.
+
+    All at once: what is done with the first ones may take longer than the files of others stay.
+    """
+    told = []
     for blob, file in zip(batch.column("notices"), batch.column("file"), strict=True):
         if file.is_valid:
-            yield pick_up(file.as_py())
+            told.append(pick_up(file.as_py()))
         elif blob.is_valid:
-            yield table_of_bytes(blob.as_py())
+            told.append(table_of_bytes(blob.as_py()))
+    return told
