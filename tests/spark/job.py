@@ -184,11 +184,8 @@ def _offsets(text: str) -> tuple[int, int]:
 
 def _files_of_journal(journal: Path) -> list[tuple[int, Path]]:
     """Return all files that a journal notes, each with the number of its only section."""
-    lines = journal.read_text().splitlines() if journal.exists() else []
-    sections = [json.loads(line) for line in lines]
-    paths = [Path(section["path"]) for section in sections if "path" in section]
-    assert len(set(paths)) == len(paths)
-    return list(enumerate(paths))
+    lines = journal.read_text().splitlines()[1:] if journal.exists() else []
+    return [(at, Path(section["path"])) for at, (section,) in enumerate(map(json.loads, lines))]
 
 
 def _files_of_source(logs: Path) -> list[tuple[int, Path]]:

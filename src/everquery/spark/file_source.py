@@ -7,6 +7,7 @@ that is not what it was.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -72,7 +73,8 @@ def read_files(
     journal : path, optional
         Where it is noted which files have been found, and in which order: numbers in checkpoints
         mean places in it, so it is kept as long as they are. Without, ``_everquery/files.jsonl`` in
-        the first folder, or beside the first file. Jobs over the same inputs can share it.
+        the folder; for several inputs, or a file, one in the first folder whose name follows from
+        their paths. Jobs over the same inputs can share it.
     integer_keys : bool
         Whether the keys in CSV are integers.
     max_bytes_a_batch : int
@@ -91,7 +93,7 @@ def read_files(
     if schema is None:
         schema = _schema(first_file(paths, wait=None), stream, integer_keys=integer_keys)
     spark.dataSource.register(FileSource)
-    where = _beside(paths[0]) if journal is None else Path(journal)
+    where = _beside(paths) if journal is None else Path(journal)
     options = {
         "inputs": json.dumps([str(path.absolute()) for path in paths]),
         "journal": str(where.absolute()),
@@ -118,14 +120,19 @@ def _paths(inputs: Sequence[Path | str]) -> list[Path]:
     return paths
 
 
-def _beside(path: Path) -> Path:
-    folder = path if path.is_dir() else path.parent
+def _beside(paths: list[Path]) -> Path:
+    """Return where the journal of some inputs is; that of others must be elsewhere."""
+    folder = paths[0] if paths[0].is_dir() else paths[0].parent
     if not os.access(folder, os.W_OK):
         raise SparkError(
             f"which files have been found is noted in a journal, and {folder} can't be written to;"
             " say where with read_files(..., journal=...)"
         )
-    return folder / JOURNAL
+    if paths == [folder]:
+        return folder / JOURNAL
+    named = json.dumps([str(path.absolute()) for path in paths])
+    digest = hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
+    return folder / JOURNAL.with_stem(f"{JOURNAL.stem}-{digest}")
 
 
 def _schema(path: Path, stream: Stream, *, integer_keys: bool) -> pa.Schema:
