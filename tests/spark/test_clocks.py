@@ -11,7 +11,7 @@ import pytest
 import everquery as eq
 from everquery.errors import InvalidStreamError, SparkError
 from everquery.spark import watch
-from tests.spark.job import JobFolder, start, told
+from tests.spark.job import SOURCES, JobFolder, start, told
 
 DAY = timedelta(days=1)
 TIMES = {
@@ -30,10 +30,11 @@ def refused(folder):
     return [reason for reason in reasons if reason is not None]
 
 
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 @pytest.mark.parametrize("kind", TIMES)
-def test_the_clock_is_the_timestamp_that_spark_recorded_15(spark, tmp_path, kind):
+def test_the_clock_is_the_timestamp_that_spark_recorded_15(spark, tmp_path, kind, source):
     arrow, then = TIMES[kind]
-    guarded, folder = stream(max_ahead=DAY), JobFolder(tmp_path)
+    guarded, folder = stream(max_ahead=DAY), JobFolder(tmp_path, source)
     with eq.Engine(guarded, registry=folder.registry, create=True) as engine:
         engine.register(eq.Range("q", {}))
     events = pa.table(

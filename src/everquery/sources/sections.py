@@ -22,6 +22,7 @@ from everquery.sources.blocks import end_of_lines
 from everquery.sources.files import EventFile
 from everquery.sources.formats import (
     TEXTS,
+    TITLES,
     Format,
     Unreadable,
     explained,
@@ -182,9 +183,11 @@ def read_section(
     Raises
     ------
     UnreadableFileError
-        If the file is not what it was when its sections were found, or becomes another meanwhile.
+        If the file is not what it was when its sections were found, or becomes another meanwhile;
+        or if other columns than the stream's are wanted, and it is not Parquet.
     """
     section.check_unchanged()
+    _check_columns(section, stream, schema)
     unreadable = Unreadable()
     for table in _tables(section, stream, schema, unreadable, integer_keys=integer_keys):
         yield _typed(table, schema, stream.key)
@@ -194,6 +197,15 @@ def read_section(
         lost = pa.repeat(pa.scalar("a line", pa.string()), unreadable.count)
         columns[UNREADABLE] = unread_column(unreadable.count, {stream.columns()[0]: lost})
         yield pa.table(columns)
+
+
+def _check_columns(section: Section, stream: Stream, schema: pa.Schema) -> None:
+    others = [name for name in schema.names if name not in stream.columns()]
+    if others and section.form != "parquet":
+        raise UnreadableFileError(
+            f"column {others[0]!r} is wanted of {section.path}, which is {TITLES[section.form]}:"
+            f" of that, only the columns of stream {stream.name!r} are read; write it as Parquet"
+        )
 
 
 def _typed(table: pa.Table, schema: pa.Schema, key: str | None) -> pa.Table:

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import everquery as eq
-from everquery.errors import EverqueryError
+from everquery.errors import EverqueryError, UnreadableFileError
 from everquery.sources import sections
 from everquery.sources.folder_journal import files_of, first_file
 from everquery.sources.sections import read_section, sections_of, types_of
@@ -88,6 +88,19 @@ def test_columns_that_a_section_lacks_are_null(tmp_path, suffix):
     assert schema.names == ["symbol", "ts", "price", "size", "n"]
     (section,) = sections_of(path)
     assert read(section, stream, schema) == [{**row, "size": None, "n": None} for row in ROWS[:2]]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "arrow"])
+def test_other_columns_are_only_read_of_parquet(tmp_path, suffix):
+    """They would be null else, and nobody would know."""
+    more = [{**row, "venue": "X"} for row in ROWS]
+    (section,) = sections_of(write(tmp_path / f"e.{suffix}", more))
+    schema = types_of(write(tmp_path / "e.parquet", more), STREAM)
+    schema = schema.append(pa.field("venue", pa.string()))
+    with pytest.raises(UnreadableFileError, match=rf"'venue' is wanted of .*e\.{suffix}"):
+        next(read_section(section, STREAM, schema))
+    (section,) = sections_of(tmp_path / "e.parquet")
+    assert read(section, STREAM, schema) == more
 
 
 def test_the_first_file(tmp_path):
