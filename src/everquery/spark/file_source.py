@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,8 @@ def read_files(
     for name, most in (("bytes", max_bytes_a_batch), ("files", max_files_a_batch)):
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
             raise SparkError(f"max_{name}_a_batch is {most!r}; it takes an integer of at least 1")
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise SparkError(f"schema is {schema!r}; it takes an Arrow schema")
     if schema is None:
         schema = _schema(first_file(paths, wait=None), stream, integer_keys=integer_keys)
     spark.dataSource.register(FileSource)
@@ -109,9 +111,13 @@ def read_files(
 
 
 def _paths(inputs: Sequence[Path | str]) -> list[Path]:
-    if isinstance(inputs, (str, Path)):
+    if isinstance(inputs, (str, Path)) or not isinstance(inputs, Iterable):
         raise SparkError(f"inputs is {inputs!r}; give a list of paths")
-    paths = [Path(path) for path in inputs]
+    paths = []
+    for path in inputs:
+        if not isinstance(path, (str, Path)):
+            raise SparkError(f"inputs has {path!r}, which is no path")
+        paths.append(Path(path))
     if not paths:
         raise SparkError("inputs is empty; give files and folders")
     for path in paths:
