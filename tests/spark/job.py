@@ -171,6 +171,19 @@ def planned(folder: JobFolder) -> int:
     return max(_numbers(folder.checkpoint / "offsets"), default=-1)
 
 
+def forget_last_batch(folder: JobFolder, *, told: bool) -> int:
+    """Let the last batch be done again, and return its number.
+
+    The sink skips a batch that it has; with `told`, it has forgotten it, too.
+    """
+    last = committed(folder)
+    sink = folder.notices / "_spark_metadata"
+    for log in (folder.checkpoint / "commits", *([sink] if told else [])):
+        for name in (f"{last}", f".{last}.crc"):
+            (log / name).unlink(missing_ok=True)  # each tenth entry of a sink has another name
+    return last
+
+
 def _numbers(log: Path) -> list[int]:
     return [int(file.name) for file in log.glob("*") if file.name.isdigit()]
 

@@ -20,6 +20,7 @@ from tests.spark.job import (
     assert_exact,
     committed,
     files_read,
+    forget_last_batch,
     partitioned,
     start,
     told,
@@ -45,12 +46,6 @@ def run(spark, folder, **options):
     wait_for(start(spark, folder, STREAM, SCHEMA, **options))
 
 
-def forget_last_batch(folder):
-    last = committed(folder)
-    for name in (f"{last}", f".{last}.crc"):
-        (folder.checkpoint / "commits" / name).unlink()
-
-
 def remove(path):
     path.unlink()
 
@@ -72,7 +67,7 @@ def test_a_file_that_is_not_what_it_was_stops_a_batch_that_is_done_again(spark, 
     last = max(job.events.iterdir())
     shutil.copy2(last, tmp_path / "kept")
     for what, message in ((remove, "it is gone"), (replace, "has changed"), (touch, "has changed")):
-        forget_last_batch(job)
+        forget_last_batch(job, told=True)
         what(last)
         with pytest.raises(UnreadableFileError, match=rf"{last} .*{message}.* put it back"):
             run(spark, job)
