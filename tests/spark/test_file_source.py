@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import everquery as eq
 from everquery.errors import SparkError, UnreadableFileError
+from everquery.sources.files import EventFile
 from everquery.sources.folder_journal import FolderJournal
 from everquery.spark import read_files, wait_for, watch
 from tests.spark.job import (
@@ -197,6 +199,53 @@ def expected(*tables):
     notices = [engine.process(table) for table in tables]
     rows = pa.concat_tables(notices).select(NAMES).to_pylist()
     return [tuple(row[name] for name in NAMES) for row in rows]
+
+
+TEXTS = {
+    "a.csv": "id,price\n7,45\n8,45\nseven,44\n7,cheap\n7,1,2,3\n7,\n-7,41\n7,99\n",
+    "b.jsonl": '{"id": 7, "price": 42}\nnope\n{"id": "x", "price": 1}\n{"id": 8, "price": "z"}\n',
+    "c.csv": "price,id\n3,7\n41,8\n",
+}
+KEYED = eq.Stream("keyed", key="id", attributes=["price"])
+KEYED_QUERIES = [
+    eq.Border("band", {"price": (40, 50)}),
+    eq.Range("low", {"price": (0, 5)}, key=7),
+    eq.Threshold("two", {}, total=2, repeat=True, count=True),
+]
+
+
+@pytest.mark.parametrize("source", READING)
+def test_texts_with_integer_keys_and_what_can_not_be_read(spark, tmp_path, source):
+    """As an engine over the same files; a line that is lost is a dead letter here."""
+    (tmp_path / "in").mkdir()
+    url = f"sqlite:///{tmp_path}/queries.db"
+    eq.Engine(KEYED, registry=url, create=True).register(KEYED_QUERIES)
+    engine = eq.Engine(KEYED, all_columns=True)
+    engine.register(KEYED_QUERIES)
+    wanted, lines = [], 0
+    for name, text in TEXTS.items():
+        path = tmp_path / "in" / name
+        path.write_text(text)
+        file = EventFile(path, KEYED, integer_keys=True)
+        for piece in file.pieces():
+            wanted += engine.process(piece.batch).to_pylist()
+        lines += file.unreadable.count
+    with partitioned(spark, source.partitions):
+        events = read_files(spark, KEYED, [tmp_path / "in"], integer_keys=True)
+        found = []
+        writer = watch(events, KEYED, registry=url, dead_letters=True).writeStream
+        writer = writer.foreachBatch(lambda batch, _: found.extend(batch.toArrow().to_pylist()))
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        wait_for(writer.trigger(availableNow=True).start())
+    by_id = {row["notice_id"]: tuple(row[name] for name in NAMES) for row in wanted}
+    notices = [row for row in found if row["query_id"]]
+    assert {row["notice_id"]: tuple(row[name] for name in NAMES) for row in notices} == by_id
+    assert len(notices) == len(wanted) >= 8
+    letters = Counter(row["reason"] for row in found if row["kind"] == "dead_letter")
+    assert lines == 2
+    assert letters - Counter(unreadable_key=lines) == Counter(
+        engine.dead_letters()["reason"].to_pylist()
+    )
 
 
 def test_all_that_has_come_is_in_the_order_of_the_journal(spark, tmp_path):

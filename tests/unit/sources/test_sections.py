@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import everquery as eq
-from everquery.errors import EverqueryError, UnreadableFileError
+from everquery.errors import EverqueryError, InvalidBatchError, UnreadableFileError
 from everquery.sources import sections
 from everquery.sources.folder_journal import files_of, first_file
 from everquery.sources.sections import read_section, sections_of, types_of
@@ -101,6 +101,35 @@ def test_other_columns_are_only_read_of_parquet(tmp_path, suffix):
         next(read_section(section, STREAM, schema))
     (section,) = sections_of(tmp_path / "e.parquet")
     assert read(section, STREAM, schema) == more
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+def test_a_file_without_a_column_that_is_needed_is_an_error_that_names_it(tmp_path, suffix):
+    schema = types_of(write(tmp_path / "a.csv"), STREAM)
+    rows = [{"ts": row["ts"], "price": row["price"]} for row in ROWS]
+    path = tmp_path / f"e.{suffix}"
+    if suffix == "csv":
+        path.write_text("ts,price\n1,2\n")
+    else:
+        write(path, rows)
+    (section,) = sections_of(path)
+    if suffix == "jsonl":  # each line has columns of its own
+        (events,) = read_section(section, STREAM, schema)
+        assert events["symbol"].null_count == len(rows)
+        return
+    with pytest.raises(InvalidBatchError, match=rf"column 'symbol', and .*e\.{suffix} has it not"):
+        list(read_section(section, STREAM, schema))
+
+
+def test_parquet_with_a_column_twice_or_keys_that_are_no_text(tmp_path):
+    schema = types_of(write(tmp_path / "a.csv"), STREAM)
+    twice = pa.table([["A"], ["B"], [1], [1.0]], names=["symbol", "symbol", "ts", "price"])
+    raw = pa.table({"symbol": [b"\xff"], "ts": [1], "price": [1.0]})
+    for table, message in ((twice, r"e\.parquet has it twice"), (raw, r"e\.parquet can't be read")):
+        pq.write_table(table, tmp_path / "e.parquet")
+        (section,) = sections_of(tmp_path / "e.parquet")
+        with pytest.raises(EverqueryError, match=message):
+            list(read_section(section, STREAM, schema))
 
 
 def test_the_first_file(tmp_path):
