@@ -35,8 +35,10 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
         if chosen and chosen.get("new_runner") == "pushed" and item.path.name == "test_duckdb.py":
             item.add_marker(pytest.mark.slow)  # a million calls
-        if chosen and chosen.get("new_runner") == "spark":
+        if chosen and str(chosen.get("new_runner")).startswith("spark"):
             item.add_marker(pytest.mark.spark)
+            if chosen["new_runner"] != "spark":
+                item.add_marker(pytest.mark.slow)  # only how events come in differs
             rules = item.path.name in ("test_hygiene.py", "test_worlds.py")
             many = rules and item.originalname != "test_equals_brute_force"
             if few or many or chosen.get("seed", 0) >= SEEDS or "sql" in chosen:
@@ -66,7 +68,10 @@ def toy():
     del KINDS[TOY.name], KNOWN[TOY.name]
 
 
-@pytest.fixture(params=["embedded", "pushed", "sharded", "spark"], scope="session")
+@pytest.fixture(
+    params=["embedded", "pushed", "sharded", "spark", "spark, one reads", "spark, two read"],
+    scope="session",
+)
 def new_runner(request):
     """Return what makes a fresh runner of a stream."""
     if request.param == "embedded":
@@ -77,12 +82,15 @@ def new_runner(request):
         yield ShardedRunner
     else:
         spark = request.getfixturevalue("spark")
+        from tests.spark.job import SOURCES
         from tests.spark.runner import SparkRunner
+
+        source = SOURCES[request.param.partition(", ")[2] or "frame"]
 
         # Short, and gone at the end: every example has a folder with a registry and a checkpoint. A
         # task of a query that was stopped may still write to the last one.
         with TemporaryDirectory(prefix="everquery-runner-", ignore_cleanup_errors=True) as root:
-            yield partial(SparkRunner, spark=spark, root=root)
+            yield partial(SparkRunner, spark=spark, root=root, source=source)
             SparkRunner.stop()
 
 

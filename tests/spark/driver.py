@@ -1,6 +1,8 @@
-"""A job in a process of its own, that may be killed: python -m tests.spark.driver FOLDER [MASTER].
+"""A job in a process of its own, that may be killed.
 
-Without a master it runs locally.
+Run as ``python -m tests.spark.driver FOLDER SOURCE [MASTER]``.
+
+The source is one of `job.SOURCES`. Without a master it runs locally.
 """
 
 import os
@@ -15,7 +17,7 @@ from everquery.errors import EverqueryError
 from everquery.spark import local_session, spark_settings, wait_for
 from everquery.spark.session import LIGHT_JAVA
 from tests.servers.ports import end, end_with_parent, wait_until
-from tests.spark.job import JobFolder, committed, planned, start
+from tests.spark.job import SOURCES, JobFolder, committed, planned, start
 from tests.spark.market import SCHEMA, STREAM
 
 ROOT = Path(__file__).parents[2]
@@ -42,10 +44,10 @@ def session(master: str | None):
     return builder.getOrCreate()
 
 
-def main(root: str, master: str | None = None) -> None:
+def main(root: str, source: str, master: str | None = None) -> None:
     """Run the job until the process is ended."""
     end_with_parent()
-    folder = JobFolder(Path(root))
+    folder = JobFolder(Path(root), SOURCES[source])
     query = start(session(master), folder, STREAM, SCHEMA, dead_letters=True)
     try:
         wait_for(query)
@@ -67,7 +69,8 @@ class Driver:
             "TMPDIR": str(folder.root / "temporary"),
         }
         self.errors = folder.root / "driver.log"
-        command = [sys.executable, "-m", "tests.spark.driver", str(folder.root)]
+        source = next(name for name, each in SOURCES.items() if each == folder.source)
+        command = [sys.executable, "-m", "tests.spark.driver", str(folder.root), source]
         with self.errors.open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, *filter(None, [master])],

@@ -9,27 +9,39 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark import TaskContext
 
-from everquery.sharding import durable
+from everquery.sharding import durable, left_tables
 from everquery.spark.run_shards import RunShards
-from everquery.spark.stages import PackEvents, RouteLog, UnpackNotices
+from everquery.spark.stages import PackEvents, PackSpans, RouteLog, UnpackNotices
+from tests.spark.job import ONE_READS, Source
 
 WRITES = ("first write", "before the last write", "after the last write")
 POINTS = (
     "pack begins",
     "pack ends",
+    "read begins",
+    "read ends",
     "route begins",
     "shard begins",
     *WRITES,
     "shard has told",
     "unpack begins",
+    "unpack ends",
 )
 
+# So that the files of the host are in play too.
+durable.SHARED = 10
+left_tables.LEAST_BYTES = 1
 
-durable.SHARED = 10  # so that the files of the host are in play too
+
+def points_of(source: Source) -> list[str]:
+    """Return the points to which the workers of a job come."""
+    apart = "pack" if source == ONE_READS else "read"  # who has the shards reads, or others pack
+    return [point for point in POINTS if not point.startswith(apart)]
 
 
 class TaskFailed(Exception):  # noqa: N818 - it is one of ours, on purpose
@@ -81,6 +93,22 @@ class BrokenRunShards(RunShards):
         yield from super().handleInputRows(key, rows, timerValues)
         self.plan.at("shard has told")
 
+    def _load(self):
+        work = super()._load()
+        reader = None if work.reader is None else BrokenReader(work.reader, self.plan)
+        return replace(work, reader=reader)
+
+
+class BrokenReader:
+    def __init__(self, reader, plan: Plan) -> None:
+        self._reader = reader
+        self._plan = plan
+
+    def read(self, name) -> Iterator:
+        self._plan.at("read begins")
+        yield from self._reader.read(name)
+        self._plan.at("read ends")
+
 
 class BrokenStore:
     def __init__(self, store, plan: Plan) -> None:
@@ -106,6 +134,13 @@ class BrokenPackEvents(PackEvents):
         self.plan.at("pack ends")
 
 
+class BrokenPackSpans(PackSpans):
+    def __call__(self, batches):
+        self.plan.at("pack begins")
+        yield from super().__call__(batches)
+        self.plan.at("pack ends")
+
+
 class BrokenRouteLog(RouteLog):
     def __call__(self, batches):
         self.plan.at("route begins")
@@ -116,6 +151,7 @@ class BrokenUnpackNotices(UnpackNotices):
     def __call__(self, batches):
         self.plan.at("unpack begins")
         yield from super().__call__(batches)
+        self.plan.at("unpack ends")
 
 
 def break_stages(monkeypatch, plan: Plan) -> None:
@@ -130,5 +166,6 @@ def break_stages(monkeypatch, plan: Plan) -> None:
         return make
 
     module = sys.modules["everquery.spark.watching"]  # the package has a function of that name
-    for broken in (BrokenPackEvents, BrokenRouteLog, BrokenRunShards, BrokenUnpackNotices):
+    stages = (BrokenPackEvents, BrokenPackSpans, BrokenRouteLog, BrokenRunShards)
+    for broken in (*stages, BrokenUnpackNotices):
         monkeypatch.setattr(module, broken.__name__.removeprefix("Broken"), maker(broken))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -22,8 +23,28 @@ import everquery as eq
 from everquery.registry import Registry
 from everquery.sharding.routing import known_part
 from everquery.sharding.telling import LETTER
-from everquery.spark import watch
+from everquery.spark import read_files, watch
 from tests.conformance.histories import rows_by_key
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+class Source(NamedTuple):
+    """How a job reads its files, and into how many partitions its state is divided."""
+
+    kind: Literal["frame", "files"] = "frame"
+    partitions: int = 2
+
+    @property
+    def ahead(self) -> int:
+        """How many files wait at a time: workers that read for themselves read the next ones."""
+        return 1 if self.kind == "frame" else 2
+
+
+FRAME = Source()
+ONE_READS = Source("files", 1)  # who has the shards
+TWO_READ = Source("files", 2)  # and send what they have read to who has the shards
+SOURCES = {"frame": FRAME, "one reads": ONE_READS, "two read": TWO_READ}
 
 
 @dataclass(frozen=True)
@@ -31,6 +52,7 @@ class JobFolder:
     """Where everything of a job is."""
 
     root: Path
+    source: Source = FRAME
 
     def __post_init__(self) -> None:
         self.events.mkdir(parents=True, exist_ok=True)
@@ -48,8 +70,15 @@ class JobFolder:
         return self.root / "notices"
 
     @property
+    def journal(self) -> Path:
+        return self.root / "files.jsonl"
+
+    @property
     def registry(self) -> str:
         return f"sqlite:///{self.root / 'queries.db'}"
+
+    def file_names(self) -> list[str]:
+        return [file.name for file in self.events.iterdir()]
 
     def write(self, number: int, events: pa.Table) -> None:
         """Add a file of events, at once."""
@@ -70,12 +99,38 @@ def start(spark, folder: JobFolder, stream: eq.Stream, schema: pa.Schema, *, fil
     """Start a job, or go on with it; every batch has `files` files at most."""
     registry = options.pop("registry", folder.registry)
     trigger = options.pop("trigger", {"processingTime": "0 seconds"})
+    with partitioned(spark, folder.source.partitions):
+        events = _source(spark, folder, stream, schema, files)
+        writer = watch(events, stream, registry=registry, **options).writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", str(folder.checkpoint)).trigger(**trigger)
+        return writer.start(str(folder.notices))
+
+
+def _source(spark, folder: JobFolder, stream: eq.Stream, schema: pa.Schema, files: int):
+    if folder.source.kind == "files":
+        options = {"journal": folder.journal, "max_files_a_batch": files}
+        return read_files(spark, stream, [folder.events], schema=schema, **options)
     source = spark.readStream.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True))
     source = source.option("maxFilesPerTrigger", files).option("recursiveFileLookup", True)
-    events = source.parquet(str(folder.events))
-    writer = watch(events, stream, registry=registry, **options).writeStream.format("parquet")
-    writer = writer.option("checkpointLocation", str(folder.checkpoint)).trigger(**trigger)
-    return writer.start(str(folder.notices))
+    return source.parquet(str(folder.events))
+
+
+@contextmanager
+def partitioned(spark, partitions: int) -> Iterator[None]:
+    """Let jobs that are started divide their state into so many partitions."""
+    before = spark.conf.get(PARTITIONS)
+    spark.conf.set(PARTITIONS, partitions)
+    try:
+        yield
+    finally:
+        spark.conf.set(PARTITIONS, before)
+
+
+def process_all(query, folder: JobFolder) -> None:
+    """Wait until all files have been taken in; raise if the query fails."""
+    query.processAllAvailable()
+    while folder.source.kind == "files" and len(files_read(folder)) < len(folder.file_names()):
+        query.processAllAvailable()  # it does not look all the time
 
 
 # -- what is in the folder --------------------------------------------------------------------
@@ -92,7 +147,7 @@ class Batch:
 
 def batches_of(folder: JobFolder) -> Iterator[Batch]:
     """Yield the batches that were committed."""
-    files = _files_of_source(folder.checkpoint / "sources")
+    files = _files_of_journal(folder.journal) or _files_of_source(folder.checkpoint / "sources")
     done = -1
     for number in sorted(_numbers(folder.checkpoint / "commits")):
         place, source = _offsets((folder.checkpoint / "offsets" / str(number)).read_text())
@@ -116,6 +171,19 @@ def planned(folder: JobFolder) -> int:
     return max(_numbers(folder.checkpoint / "offsets"), default=-1)
 
 
+def forget_last_batch(folder: JobFolder, *, told: bool) -> int:
+    """Let the last batch be done again, and return its number.
+
+    The sink skips a batch that it has; with `told`, it has forgotten it, too.
+    """
+    last = committed(folder)
+    sink = folder.notices / "_spark_metadata"
+    for log in (folder.checkpoint / "commits", *([sink] if told else [])):
+        for name in (f"{last}", f".{last}.crc"):
+            (log / name).unlink(missing_ok=True)  # each tenth entry of a sink has another name
+    return last
+
+
 def _numbers(log: Path) -> list[int]:
     return [int(file.name) for file in log.glob("*") if file.name.isdigit()]
 
@@ -126,8 +194,14 @@ def _offsets(text: str) -> tuple[int, int]:
     for line in text.splitlines()[2:]:
         offset = {} if line == "-" else json.loads(line)
         position = offset.get("position", position)
-        source = offset.get("logOffset", source)
+        source = offset.get("logOffset", offset.get("section", source + 1) - 1)
     return position, source
+
+
+def _files_of_journal(journal: Path) -> list[tuple[int, Path]]:
+    """Return all files that a journal notes, each with the number of its only section."""
+    lines = journal.read_text().splitlines()[1:] if journal.exists() else []
+    return [(at, Path(section["path"])) for at, (section,) in enumerate(map(json.loads, lines))]
 
 
 def _files_of_source(logs: Path) -> list[tuple[int, Path]]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 import everquery as eq
 from everquery.sharding.telling import LETTER, plain_schema
-from tests.spark.job import JobFolder, start, told
+from tests.spark.job import FRAME, JobFolder, Source, process_all, start, told
 
 PUBLISH = """
     BEGIN IMMEDIATE;
@@ -36,10 +36,10 @@ class SparkRunner:
 
     running = None
 
-    def __init__(self, stream: eq.Stream, *, spark, root) -> None:
+    def __init__(self, stream: eq.Stream, *, spark, root, source: Source = FRAME) -> None:
         self.spark = spark
         self.stream = stream
-        self.folder = JobFolder(Path(tempfile.mkdtemp(dir=root)))
+        self.folder = JobFolder(Path(tempfile.mkdtemp(dir=root)), source)
         self.registrar = eq.Engine(stream, registry=self.folder.registry, create=True)
         self.live = self.folder.root / "live.db"  # the registry that Spark follows
         eq.Engine(stream, registry=f"sqlite:///{self.live}", create=True)
@@ -77,11 +77,8 @@ class SparkRunner:
             clock = pa.repeat(pa.scalar(now, pa.int64()), batch.num_rows)
             batch = batch.append_column("clock", clock)
         self._publish()
-        cuts = [0, batch.num_rows // 5, batch.num_rows // 2, batch.num_rows]
-        parts = [batch.slice(a, b - a) for a, b in pairwise(cuts) if b > a]
-        self.folder.write_together(self.files, parts or [batch])
-        self.files += 1
-        self._run(self._all_columns(batch.schema)).processAllAvailable()
+        self._write(batch)
+        process_all(self._run(self._all_columns(batch.schema)), self.folder)
         new = told(self.folder, after=self.batch)
         self.batch = self.query.lastProgress["batchId"]
         if new.num_rows:
@@ -89,6 +86,16 @@ class SparkRunner:
             self.letters.append(new.filter(refused).select(["key", "time", "reason"]))
             new = new.filter(pc.invert(refused))
         return self._plain(new)
+
+    def _write(self, batch: pa.Table) -> None:
+        """Write the files of a batch; folders in folders only Spark looks into."""
+        cuts = [0, batch.num_rows // 5, batch.num_rows // 2, batch.num_rows]
+        parts = [batch.slice(a, b - a) for a, b in pairwise(cuts) if b > a]
+        if self.folder.source.kind == "files":
+            self.folder.write(self.files, batch)
+        else:
+            self.folder.write_together(self.files, parts or [batch])
+        self.files += 1
 
     def _all_columns(self, schema: pa.Schema) -> pa.Schema:
         """Return a schema with the columns that this batch lacks, and a later one may have."""

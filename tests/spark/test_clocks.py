@@ -6,12 +6,13 @@ import shutil
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import everquery as eq
 from everquery.errors import InvalidStreamError, SparkError
 from everquery.spark import watch
-from tests.spark.job import JobFolder, start, told
+from tests.spark.job import ONE_READS, SOURCES, TWO_READ, JobFolder, start, told
 
 DAY = timedelta(days=1)
 TIMES = {
@@ -30,10 +31,11 @@ def refused(folder):
     return [reason for reason in reasons if reason is not None]
 
 
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 @pytest.mark.parametrize("kind", TIMES)
-def test_the_clock_is_the_timestamp_that_spark_recorded_15(spark, tmp_path, kind):
+def test_the_clock_is_the_timestamp_that_spark_recorded_15(spark, tmp_path, kind, source):
     arrow, then = TIMES[kind]
-    guarded, folder = stream(max_ahead=DAY), JobFolder(tmp_path)
+    guarded, folder = stream(max_ahead=DAY), JobFolder(tmp_path, source)
     with eq.Engine(guarded, registry=folder.registry, create=True) as engine:
         engine.register(eq.Range("q", {}))
     events = pa.table(
@@ -71,6 +73,39 @@ def _forget_batch(folder, *, number, at_ms):
         if int(later.name) > number:
             later.unlink()
     shutil.rmtree(folder.notices)
+
+
+@pytest.mark.parametrize("source", [ONE_READS, TWO_READ], ids=["one reads", "two read"])
+def test_a_column_of_files_is_the_clock_15(spark, tmp_path, source):
+    guarded, folder = stream(max_ahead=5), JobFolder(tmp_path, source)
+    engine = eq.Engine(guarded, all_columns=True)
+    queries = [eq.Range("all", {}), eq.Border("band", {"x": (3, 9)})]
+    engine.register(queries)
+    eq.Engine(guarded, registry=folder.registry, create=True).register(queries)
+    wanted = []
+    for number, now in enumerate((10, 30)):
+        events = pa.table(
+            {
+                "k": [f"k{i % 3}" for i in range(40)],
+                "t": pa.array([now - 10 + i % 20 for i in range(40)], pa.int64()),
+                "x": [float(i % 13) for i in range(40)],
+            }
+        )
+        wanted += engine.process(events, now=now).to_pylist()
+        arrived = pa.repeat(pa.scalar(now, pa.int64()), events.num_rows)
+        folder.write(number, events.append_column("arrived", arrived))
+    options = {"dead_letters": True, "trigger": {"availableNow": True}, "clock": "arrived"}
+    start(
+        spark, folder, guarded, pq.read_schema(folder.events / "00000.parquet"), **options
+    ).awaitTermination()
+    found = told(folder).to_pylist()
+    letters = engine.dead_letters()
+    assert sorted(refused(folder)) == sorted(letters["reason"].to_pylist())
+    assert letters["reason"].to_pylist().count("ahead") == 16
+    names = ["query_id", "event", "key", "time", "seq", "x", "notice_id"]
+    by_id = {row["notice_id"]: [row[name] for name in names] for row in found if row["query_id"]}
+    assert by_id == {row["notice_id"]: [row[name] for name in names] for row in wanted}
+    assert len(wanted) > 50
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.servers.ports import wait_until
-from tests.spark.job import JobFolder, assert_exact, files_read, start
+from tests.spark.job import SOURCES, JobFolder, assert_exact, files_read, process_all, start
 from tests.spark.market import SCHEMA, STREAM, Owners, events
 
 SIZE = 8 << 20
@@ -15,9 +15,9 @@ LEFT = (0, 12_000, 40_000)  # bytes: none, enough to begin a batch, enough for s
 
 
 class Job:
-    def __init__(self, spark, root):
+    def __init__(self, spark, root, source):
         self.spark = spark
-        self.folder = JobFolder(root)
+        self.folder = JobFolder(root, source)
         self.owners = Owners(self.folder.registry)
         self.owners.register(60)
         self.written = 0
@@ -33,7 +33,7 @@ class Job:
 
     def feed_and_wait(self):
         self.feed()
-        self.query.processAllAvailable()
+        process_all(self.query, self.folder)
 
     def ended(self):
         """Tell whether the query has failed, or has done all it was given."""
@@ -59,8 +59,9 @@ def fill(disk, left):
     (disk / "ballast").write_bytes(bytes(max(0, room.f_bavail * room.f_frsize - left)))
 
 
-def test_a_disk_that_is_full_for_a_while(spark, tmp_path, small_disk):
-    job = Job(spark, tmp_path)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_a_disk_that_is_full_for_a_while(spark, tmp_path, small_disk, source):
+    job = Job(spark, tmp_path, source)
     failed = 0
     try:
         for left in LEFT:
@@ -83,9 +84,10 @@ def test_a_disk_that_is_full_for_a_while(spark, tmp_path, small_disk):
 @pytest.mark.skipif(
     not hasattr(resource, "prlimit"), reason="limits of other processes are Linux's"
 )
-def test_no_file_can_grow_for_a_while(spark, tmp_path):
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_no_file_can_grow_for_a_while(spark, tmp_path, source):
     """All files of Spark at once, wherever they are: also those of shuffles and local state."""
-    job = Job(spark, tmp_path)
+    job = Job(spark, tmp_path, source)
     java = spark.sparkContext._gateway.proc.pid
     before = resource.prlimit(java, resource.RLIMIT_FSIZE)
     failed = 0

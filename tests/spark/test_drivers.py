@@ -8,7 +8,15 @@ import pytest
 
 from tests.servers.ports import end
 from tests.spark.driver import ROOT, Driver
-from tests.spark.job import JobFolder, assert_exact, batches_of, committed, files_read, planned
+from tests.spark.job import (
+    SOURCES,
+    JobFolder,
+    assert_exact,
+    batches_of,
+    committed,
+    files_read,
+    planned,
+)
 from tests.spark.market import STREAM, Owners, events
 
 AHEAD = 3  # files that wait to be read
@@ -28,8 +36,9 @@ def owners(tmp_path):
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_a_job_that_is_killed_goes_on_exactly(tmp_path, owners, kills):
-    folder = JobFolder(tmp_path)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_a_job_that_is_killed_goes_on_exactly(tmp_path, owners, source, kills):
+    folder = JobFolder(tmp_path, source)
     rng = np.random.default_rng(kills)
     written = under_way = 0
 

@@ -3,13 +3,14 @@
 import pytest
 
 from tests.spark.driver import Driver
-from tests.spark.job import JobFolder, assert_exact, committed, files_read
+from tests.spark.job import SOURCES, JobFolder, assert_exact, committed, files_read
 from tests.spark.market import STREAM, Owners, events
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
-def test_executors_are_killed(cluster, tmp_path, kills):
-    folder = JobFolder(tmp_path)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_executors_are_killed(cluster, tmp_path, source, kills):
+    folder = JobFolder(tmp_path, source)
     owners = Owners(folder.registry)
     owners.register(60)
     driver = Driver(folder, cluster.url)

@@ -8,8 +8,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import everquery as eq
-from everquery.spark import JobMetrics, watch
+from everquery.spark import JobMetrics, read_files, watch
 from everquery.spark.metrics import LABELS, METRICS, prometheus_text
+from tests.servers.ports import wait_until
+from tests.spark.job import SOURCES, partitioned
 
 STREAM = eq.Stream("trades", key="symbol", attributes=["price"])
 SPARK_PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -27,23 +29,36 @@ def write(folder, number, prices):
     (folder / f"{number}.json").write_text("\n".join(rows))
 
 
-def test_a_job_is_counted(spark, url, tmp_path):
+def frame(spark, folder, source):
+    if source.kind == "files":
+        return read_files(spark, STREAM, [folder])
+    return spark.readStream.schema("symbol string, price double").json(str(folder))
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_a_job_is_counted(spark, url, tmp_path, source):
     told = []
+
+    def counted(events):
+        wait_until(lambda: sum(batch.events for batch in told) >= events, f"{events} events")
+
     metrics = JobMetrics(file=tmp_path / "everquery.prom", tell=told.append)
     with eq.Engine(STREAM, registry=url, create=True) as engine:
         engine.register(eq.Border("band", {"price": (40, 50)}, key="IBM"))
         write(tmp_path / "in", 0, [45.0, 55.0, None, 41.0])
         spark.streams.addListener(metrics)
         try:
-            source = spark.readStream.schema("symbol string, price double")
-            notices = watch(source.json(str(tmp_path / "in")), STREAM, registry=url, shards=2)
-            writer = notices.writeStream.queryName("alerts").format("noop")
-            writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-            query = writer.start()
-            query.processAllAvailable()
+            with partitioned(spark, source.partitions):
+                notices = watch(
+                    frame(spark, tmp_path / "in", source), STREAM, registry=url, shards=2
+                )
+                writer = notices.writeStream.queryName("alerts").format("noop")
+                writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+                query = writer.start()
+            counted(4)
             engine.register(eq.Range("cheap", {"price": (0, 10)}, key="IBM"))
             write(tmp_path / "in", 1, [5.0])
-            query.processAllAvailable()
+            counted(5)
             query.stop()
             assert metrics.wait(str(query.runId), SECONDS)
         finally:

@@ -6,9 +6,10 @@ import pytest
 
 import everquery as eq
 from everquery.errors import SparkError
-from everquery.spark import watch
+from everquery.spark import read_files, watch
 from everquery.spark.rescale import _note_batch, partitions_of, rescale
 from everquery.testing import assert_same_notices, assert_unique_ids, notices_of
+from tests.spark.job import SOURCES, partitioned
 
 STREAM = eq.Stream("trades", key="symbol", attributes=["price"])
 
@@ -20,34 +21,40 @@ def events(number):
 
 
 class Job:
-    def __init__(self, spark, folder, url):
-        self.spark, self.folder, self.url = spark, folder, url
+    def __init__(self, spark, folder, url, source):
+        self.spark, self.folder, self.url, self.source = spark, folder, url, source
 
     def run(self, number):
         """Take in one more file of events, with the job started anew."""
         (self.folder / "in").mkdir(exist_ok=True)
         pq.write_table(events(number), self.folder / "in" / f"{number:03}.parquet")
-        df = self.spark.readStream.schema("symbol string, price double").parquet(
-            str(self.folder / "in")
-        )
-        notices = watch(df, STREAM, registry=self.url)
-        query = notices.writeStream.format("parquet").option("path", str(self.folder / "out"))
-        query = query.option("checkpointLocation", str(self.folder / "checkpoint"))
-        query.trigger(availableNow=True).start().awaitTermination()
+        with partitioned(self.spark, self.source.partitions):
+            notices = watch(self._events(), STREAM, registry=self.url)
+            query = notices.writeStream.format("parquet").option("path", str(self.folder / "out"))
+            query = query.option("checkpointLocation", str(self.folder / "checkpoint"))
+            query.trigger(availableNow=True).start().awaitTermination()
+
+    def _events(self):
+        if self.source.kind == "files":
+            return read_files(self.spark, STREAM, [self.folder / "in"])
+        reader = self.spark.readStream.schema("symbol string, price double")
+        return reader.parquet(str(self.folder / "in"))
 
 
-def test_the_state_goes_along(spark, tmp_path):
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_the_state_goes_along(spark, tmp_path, source):
     url = f"sqlite:///{tmp_path}/queries.db"
     queries = [eq.Border(f"b{i}", {"price": (i, i + 30)}, key=f"k{i % 40}") for i in range(60)]
     queries += [eq.Range("high", {"price": (90, 200)})]
     registrar = eq.Engine(STREAM, registry=url, create=True)
     registrar.register(queries)
-    job = Job(spark, tmp_path, url)
+    job = Job(spark, tmp_path, url, source)
     checkpoint = str(tmp_path / "checkpoint")
     job.run(0)
-    assert partitions_of(checkpoint) == 2
-    with pytest.raises(SparkError, match="2 partitions already"):
-        rescale(spark, checkpoint, 2)
+    before = source.partitions
+    assert partitions_of(checkpoint) == before
+    with pytest.raises(SparkError, match=f"{before} partitions? already"):
+        rescale(spark, checkpoint, before)
     out = str(tmp_path / "out")
     rescale(spark, checkpoint, 3, file_sink=out)
     assert partitions_of(checkpoint) == 3

@@ -14,7 +14,8 @@ from pyspark.sql.types import StructField, StructType
 import everquery as eq
 from everquery.errors import EverqueryError, InvalidBatchError, InvalidStreamError, SparkError
 from everquery.shard.writing import in_full
-from everquery.spark import watch
+from everquery.spark import read_files, watch
+from tests.spark.job import FRAME, SOURCES, partitioned
 
 START = datetime(2026, 1, 5, 9, 30)
 NUMBERS = range(60)
@@ -184,17 +185,24 @@ class Runs:
         self._spark, self._folder = spark, folder
         self._told = {}
 
-    def told(self, name):
+    def told(self, name, source=FRAME):
         """Return what a case was told."""
-        if name not in self._told:
+        if (name, source) not in self._told:
             zone = self._spark.conf.get("spark.sql.session.timeZone")
             self._spark.conf.set("spark.sql.session.timeZone", CASES[name].zone)
-            self._told[name] = self._run(name, CASES[name])
+            with partitioned(self._spark, source.partitions):
+                self._told[name, source] = self._run(name, CASES[name], source)
             self._spark.conf.set("spark.sql.session.timeZone", zone)
-        return self._told[name]
+        return self._told[name, source]
 
-    def _run(self, name, case):
-        folder = self._folder / name.replace(" ", "-")
+    def _events(self, folder, case, source):
+        if source.kind == "files":
+            return read_files(self._spark, case.stream, [folder], max_files_a_batch=1)
+        reader = self._spark.readStream.schema(case.schema()).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(folder))
+
+    def _run(self, name, case, source):
+        folder = self._folder / f"{name} {source.kind} {source.partitions}".replace(" ", "-")
         (folder / "in").mkdir(parents=True)
         for number, half in enumerate(case.halves()):
             path = folder / "in" / f"{number}.parquet"
@@ -202,9 +210,8 @@ class Runs:
             os.utime(path, (1000 * number, 1000 * number))
         url = f"sqlite:///{folder}/queries.db"
         eq.Engine(case.stream, registry=url, create=True).register(case.queries)
-        reader = self._spark.readStream.schema(case.schema()).option("maxFilesPerTrigger", 1)
         notices = watch(
-            reader.parquet(str(folder / "in")),
+            self._events(folder / "in", case, source),
             case.stream.name,
             registry=url,
             shards=3,
@@ -235,10 +242,11 @@ def plain(row):
     return changed
 
 
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 @pytest.mark.parametrize("name", CASES)
-def test_as_by_an_engine(runs, name):
+def test_as_by_an_engine(runs, name, source):
     case = CASES[name]
-    told = [plain(row) for row in runs.told(name).to_pylist()]
+    told = [plain(row) for row in runs.told(name, source).to_pylist()]
     engine = eq.Engine(case.stream, all_columns=True)
     engine.register([query for query in case.queries if query.id not in case.quarantined])
     expected = [
@@ -267,10 +275,11 @@ def test_as_by_an_engine(runs, name):
     assert {row["event"] for row in quarantined} <= {"quarantined"}
 
 
-def test_carried_columns_are_those_of_the_event(runs):
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_carried_columns_are_those_of_the_event(runs, source):
     case = CASES["odd columns"]
     events = {row["row.number"]: row for row in case.table().to_pylist()}
-    told = runs.told("odd columns")
+    told = runs.told("odd columns", source)
     carried = [row for row in told.to_pylist() if row["row.number"] is not None]
     assert {row["kind"] for row in carried} == {"border", "range", "dead_letter"}
     for row in carried:
@@ -282,8 +291,9 @@ def test_carried_columns_are_those_of_the_event(runs):
             assert (row["key"], row["tick`s"]) == (event["order id"], event["tick`s"])
 
 
-def test_carried_instants_are_the_same_in_every_zone(runs):
-    for row in map(plain, runs.told("in New York").to_pylist()):
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_carried_instants_are_the_same_in_every_zone(runs, source):
+    for row in map(plain, runs.told("in New York", source).to_pylist()):
         assert row["then"] == row["time"]
 
 
@@ -340,7 +350,7 @@ def test_a_dataframe_that_does_not_stream_is_an_error(spark, tmp_path):
     ("options", "error", "message"),
     [
         ({"carry": "price"}, SparkError, "give a list of names"),
-        ({"carry": ["venue"]}, SparkError, "'venue' is to be carried, and the DataFrame has"),
+        ({"carry": ["venue"]}, SparkError, "'venue' is to be carried, and the events have"),
         ({"carry": ["price"]}, SparkError, "notices have one of that name"),
         ({"shards": 0}, SparkError, "takes 1 to 256"),
         ({"wide_shards": -1}, SparkError, "takes 0 to 256"),

@@ -2,30 +2,34 @@
 
 import pytest
 
-from tests.spark.faults import POINTS, Plan, break_stages
-from tests.spark.job import JobFolder, assert_exact, start
+from tests.spark.faults import Plan, break_stages, points_of
+from tests.spark.job import SOURCES, JobFolder, assert_exact, process_all, start
 from tests.spark.market import SCHEMA, STREAM, Owners, events
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.slow)])
-def test_workers_die_and_tasks_fail_at_every_point(spark, tmp_path, monkeypatch, rounds):
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_workers_die_and_tasks_fail_at_every_point(spark, tmp_path, monkeypatch, source, rounds):
     plan = Plan(tmp_path / "plan")
     break_stages(monkeypatch, plan)
-    folder = JobFolder(tmp_path)
+    folder = JobFolder(tmp_path, source)
     owners = Owners(folder.registry)
     owners.register(60)
     query = start(spark, folder, STREAM, SCHEMA, dead_letters=True)
     # Two points a batch, of different stages mostly: a task is tried four times.
-    faults = [(what, point) for point in POINTS for what in ("kill", "fail")] * rounds
+    faults = [(what, point) for point in points_of(source) for what in ("kill", "fail")] * rounds
     try:
         folder.write(0, events(0))
-        query.processAllAvailable()
-        for number in range(1, 1 + len(faults) // 2):
-            for fault in faults[2 * number - 2 : 2 * number]:
+        process_all(query, folder)
+        written = 1
+        for pair in zip(faults[::2], faults[1::2], strict=True):
+            for fault in pair:
                 plan.add(*fault)
             owners.change()
-            folder.write(number, events(number))
-            query.processAllAvailable()
+            for _ in range(source.ahead):
+                folder.write(written, events(written))
+                written += 1
+            process_all(query, folder)
             assert plan.waiting() == []
     finally:
         query.stop()

@@ -18,8 +18,9 @@ import pyarrow.ipc
 from everquery.sharding.host_files import host_folder
 
 LEAST_BYTES = 1 << 16  # smaller ones are as well sent
+STALE_SECONDS = 600.0
 
-_left: set[Path] = set()  # by this process, in its last batches
+_left: dict[Path, float | None] = {}  # by this process, each with when its task was seen to be over
 
 
 def leave(table: pa.Table) -> str | None:
@@ -36,7 +37,7 @@ def leave(table: pa.Table) -> str | None:
     except OSError:  # no room: the other way may do
         path.unlink(missing_ok=True)
         return None
-    _left.add(path)
+    _left[path] = None
     return path.name
 
 
@@ -52,11 +53,25 @@ def pick_up(name: str) -> pa.Table:
     return table
 
 
-def clear_up() -> None:
-    """Remove what this process has left and nobody has picked up, before its next batch."""
-    for path in _left:
-        path.unlink(missing_ok=True)
-    _left.clear()
+def clear_up(now: float) -> None:
+    """Remove what this process has left long ago and nobody has picked up; called before a task.
+
+    Who picks up a table may do so after this process was given its next task: Spark hands on the
+    names when the last one has come.
+
+    Parameters
+    ----------
+    now : float
+        Seconds of any clock that only goes on.
+    """
+    for path, over in list(_left.items()):
+        if not path.exists():
+            del _left[path]
+        elif over is None:
+            _left[path] = now
+        elif now - over >= STALE_SECONDS:
+            path.unlink(missing_ok=True)
+            del _left[path]
 
 
 def leave_blob(blob: bytes, job: str, batch: int) -> str | None:

@@ -51,6 +51,7 @@ class SpanEvents:
     def __init__(self, reader: SpanReader, packer: Packer) -> None:
         self._reader, self._packer = reader, packer
         self._read: dict[_Key, Future[_Divided]] = {}
+        self._batch: list[_Key] = []
 
     def of_shard(self, spans: Spans, shard: int) -> list[tuple[tuple[int, ...], Unpacked]]:
         """Return a shard's events of a batch, each part with its place in the order.
@@ -58,18 +59,20 @@ class SpanEvents:
         They are given away: what is asked for again is read again.
         """
         keys = [_key(name, spans.clock) for name in spans.names]
-        if not all(self._has(key, shard) for key in keys):
+        if keys != self._batch or not all(self._has(key, shard) for key in keys):
             self._begin(spans, keys)
         found = [self._read[key].result().pop(shard) for key in keys]
         return [((i, j), part) for i, parts in enumerate(found) for j, part in enumerate(parts)]
 
     def _has(self, key: _Key, shard: int) -> bool:
         known = self._read.get(key)
-        return known is not None and known.done() and shard in known.result()
+        if known is None or not known.done() or known.exception() is not None:
+            return False
+        return shard in known.result()
 
     def _begin(self, spans: Spans, keys: list[_Key]) -> None:
         """Read a batch, and begin with the one behind it."""
-        before, self._read = self._read, {}
+        before, self._read, self._batch = self._read, {}, keys
         for name, key in zip(spans.names, keys, strict=True):
             known = before.get(key)
             if known is None or _is_spent(known, self._packer.units):

@@ -17,14 +17,14 @@ from typing import Any, BinaryIO
 from uuid import uuid4
 
 from everquery.errors import UnreadableFileError
-from everquery.sources.formats import KNOWN_NAMES, format_of, is_known
+from everquery.sources.formats import KNOWN_NAMES, explained, is_known
 from everquery.sources.sections import Section, sections_of
 
 _PARQUET_END = b"PAR1"
 
 
 class FolderJournal:
-    """The sections of some files and folders, in a file that only grows.
+    """The sections of some files and folders, in a file that only grows: a line for each of them.
 
     Several programs may follow one journal: each reads what others have noted before it looks.
 
@@ -50,36 +50,53 @@ class FolderJournal:
         self._read = 0  # bytes of the journal
         self.sections: list[Section] = []
         self.name = ""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
         with self._alone() as file:
             if not self.name and not self.sections:
                 self.name = uuid4().hex
-                self._write(file, [{"journal": self.name}])
+                self._write(file, {"journal": self.name})
 
     @contextmanager
     def _alone(self) -> Iterator[BinaryIO]:
         """Have the journal to oneself, up to date."""
-        with self._path.open("ab+") as file:
+        with explained(self._path), self._path.open("rb+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            if file.seek(0, os.SEEK_END) < self._read:
+                raise UnreadableFileError(
+                    f"{self._path} has been cut while it was followed: which files were read is"
+                    " unknown after the next start; put back the journal as it was"
+                )
             file.seek(self._read)
             text = file.read()
             whole = text[: text.rfind(b"\n") + 1]
+            for line in whole.splitlines():
+                self._note(line)
             self._read += len(whole)
             if whole != text:  # a crash has cut the last line
                 file.truncate(self._read)
-            for line in whole.splitlines():
-                self._note(json.loads(line))
+                file.seek(self._read)
             yield file
 
-    def _note(self, line: dict[str, Any]) -> None:
-        if "journal" in line:
-            self.name = line["journal"]
-            return
-        self.sections.append(Section(**line))
-        self._seen.add(self.sections[-1].path)
+    def _note(self, line: bytes) -> None:
+        try:
+            found = json.loads(line)
+            if isinstance(found, dict):
+                self.name = found["journal"]
+                return
+            sections = [Section(**section) for section in found]
+        except (ValueError, TypeError, KeyError) as error:
+            raise UnreadableFileError(
+                f"{self._path} is no journal of files, or it is damaged: {line[:80]!r}; put back"
+                " the journal as it was, or begin with a new one and a new checkpoint"
+            ) from error
+        self.sections += sections
+        self._seen.update(section.path for section in sections)
 
-    def _write(self, file: BinaryIO, lines: Sequence[dict[str, Any]]) -> None:
-        text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    def _write(self, file: BinaryIO, noted: dict[str, str] | list[dict[str, Any]]) -> None:
+        """Write a line: all sections of a file, or none if there is a crash."""
+        text = json.dumps(noted).encode() + b"\n"
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -92,13 +109,13 @@ class FolderJournal:
         ----------
         finished : bool
             Whether to leave out files that have changed since the last look: who writes them may
-            not be done.
+            not be done. Empty files are left out in any case.
         """
         if not self._new_files():
             return
         with self._alone() as file:
             for path in self._new_files():
-                if finished and not self._is_finished(path):
+                if not (self._is_finished(path) if finished else not _is_empty(path)):
                     continue
                 found = list(sections_of(path.resolve()))
                 self._write(file, [asdict(section) for section in found])
@@ -109,21 +126,30 @@ class FolderJournal:
         return [path for path in files_of(self._inputs) if str(path.resolve()) not in self._seen]
 
     def _is_finished(self, path: Path) -> bool:
+        """Tell whether a file has its end, if it is Parquet; else whether it is as it was."""
         try:
             status = path.stat()
-            if format_of(path) == "parquet":
-                return _ends_as_parquet(path)
+            if not status.st_size:
+                return False
+            if (ended := _ends_as_parquet(path)) is not None:
+                return ended
         except OSError:
             return False  # gone again
         look = status.st_size, status.st_mtime_ns
         same = self._looks.get(path) == look
         self._looks[path] = look
-        return same and status.st_size > 0
+        return same
 
 
-def _ends_as_parquet(path: Path) -> bool:
-    """Tell whether a file has the end that is written last."""
+def _is_empty(path: Path) -> bool:
+    return path.exists() and not path.stat().st_size
+
+
+def _ends_as_parquet(path: Path) -> bool | None:
+    """Tell whether a file has the end that is written last; None if it does not begin as one."""
     with path.open("rb") as file:
+        if file.read(len(_PARQUET_END)) != _PARQUET_END:
+            return None
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - len(_PARQUET_END)))
         return size > 2 * len(_PARQUET_END) and file.read() == _PARQUET_END
@@ -133,7 +159,7 @@ def files_of(inputs: Sequence[Path]) -> Iterator[Path]:
     """Yield the files, and those in folders by name; hidden and unknown ones are left alone."""
     for path in inputs:
         if path.is_dir():
-            yield from (each for each in in_folder(path) if is_known(each))
+            yield from (each for each in in_folder(path) if is_known(each) and not each.is_dir())
         else:
             yield path
 

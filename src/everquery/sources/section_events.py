@@ -17,9 +17,9 @@ from everquery.core.python_values import unread_column
 from everquery.core.soundness import plain
 from everquery.errors import InvalidBatchError, UnreadableFileError
 from everquery.sources.files import EventFile
-from everquery.sources.formats import TEXTS, Unreadable, explained, packing_of
+from everquery.sources.formats import TEXTS, TITLES, Unreadable, explained, packing_of
 from everquery.sources.sections import WHOLE, Section
-from everquery.sources.text_events import TextEvents
+from everquery.sources.text_events import TextEvents, columns_here
 from everquery.sources.text_values import cast_texts, single_array, unread
 from everquery.state.events import UNREADABLE, UNREADABLE_TYPE, unread_values
 from everquery.stream import Stream
@@ -78,18 +78,33 @@ def read_section(
     Raises
     ------
     UnreadableFileError
-        If the file is not what it was when its sections were found, or becomes another meanwhile.
+        If the file is not what it was when its sections were found, or becomes another meanwhile;
+        or if other columns than the stream's are wanted, and it is not Parquet.
+    InvalidBatchError
+        If it lacks a column that the stream needs.
     """
     section.check_unchanged()
+    _check_columns(section, stream, schema)
     unreadable = Unreadable()
     for table in _tables(section, stream, schema, unreadable, integer_keys=integer_keys):
-        yield _typed(table, schema, stream.key)
+        with explained(section.path):
+            typed = _typed(table, schema, stream.key)
+        yield typed
     section.check_unchanged()
     if unreadable.count:
         columns = {field.name: pa.nulls(unreadable.count, field.type) for field in schema}
         lost = pa.repeat(pa.scalar("a line", pa.string()), unreadable.count)
         columns[UNREADABLE] = unread_column(unreadable.count, {stream.columns()[0]: lost})
         yield pa.table(columns)
+
+
+def _check_columns(section: Section, stream: Stream, schema: pa.Schema) -> None:
+    others = [name for name in schema.names if name not in stream.columns()]
+    if others and section.form != "parquet":
+        raise UnreadableFileError(
+            f"column {others[0]!r} is wanted of {section.path}, which is {TITLES[section.form]}:"
+            f" of that, only the columns of stream {stream.name!r} are read; write it as Parquet"
+        )
 
 
 def _typed(table: pa.Table, schema: pa.Schema, key: str | None) -> pa.Table:
@@ -142,11 +157,17 @@ def _tables(
         # Each distinct key is looked up once, so keys stay encoded as they are in the file.
         texts = stream.key is not None and pa.types.is_string(schema.field(stream.key).type)
         encoded = [stream.key] if texts else None
+        with explained(path):
+            metadata = pq.read_metadata(path, memory_map=True)
+            here = metadata.schema.to_arrow_schema().names
+        columns_here(stream, here, section.path)
+        names = [name for name in schema.names if name in here]
         with (
             explained(path),
-            pq.ParquetFile(path, memory_map=True, read_dictionary=encoded) as file,
+            pq.ParquetFile(
+                path, metadata=metadata, memory_map=True, read_dictionary=encoded
+            ) as file,
         ):
-            names = [name for name in schema.names if name in file.schema_arrow.names]
             table = file.read_row_groups(
                 range(section.begin, section.end), columns=names, use_threads=False
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ def read_files(
     journal : path, optional
         Where it is noted which files have been found, and in which order: numbers in checkpoints
         mean places in it, so it is kept as long as they are. Without, ``_everquery/files.jsonl`` in
-        the first folder, or beside the first file. Jobs over the same inputs can share it.
+        the folder; for several inputs, or a file, one in the first folder whose name follows from
+        their paths. Jobs over the same inputs can share it.
     integer_keys : bool
         Whether the keys in CSV are integers.
     max_bytes_a_batch : int
@@ -70,10 +72,12 @@ def read_files(
     for name, most in (("bytes", max_bytes_a_batch), ("files", max_files_a_batch)):
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
             raise SparkError(f"max_{name}_a_batch is {most!r}; it takes an integer of at least 1")
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise SparkError(f"schema is {schema!r}; it takes an Arrow schema")
     if schema is None:
         schema = _schema(first_file(paths, wait=None), stream, integer_keys=integer_keys)
     spark.dataSource.register(FileSource)
-    where = _beside(paths[0]) if journal is None else Path(journal)
+    where = _beside(paths) if journal is None else Path(journal)
     options = {
         "inputs": json.dumps([str(path.absolute()) for path in paths]),
         "journal": str(where.absolute()),
@@ -89,9 +93,13 @@ def read_files(
 
 
 def _paths(inputs: Sequence[Path | str]) -> list[Path]:
-    if isinstance(inputs, (str, Path)):
+    if isinstance(inputs, (str, Path)) or not isinstance(inputs, Iterable):
         raise SparkError(f"inputs is {inputs!r}; give a list of paths")
-    paths = [Path(path) for path in inputs]
+    paths = []
+    for path in inputs:
+        if not isinstance(path, (str, Path)):
+            raise SparkError(f"inputs has {path!r}, which is no path")
+        paths.append(Path(path))
     if not paths:
         raise SparkError("inputs is empty; give files and folders")
     for path in paths:
@@ -100,14 +108,19 @@ def _paths(inputs: Sequence[Path | str]) -> list[Path]:
     return paths
 
 
-def _beside(path: Path) -> Path:
-    folder = path if path.is_dir() else path.parent
+def _beside(paths: list[Path]) -> Path:
+    """Return where the journal of some inputs is; that of others must be elsewhere."""
+    folder = paths[0] if paths[0].is_dir() else paths[0].parent
     if not os.access(folder, os.W_OK):
         raise SparkError(
             f"which files have been found is noted in a journal, and {folder} can't be written to;"
             " say where with read_files(..., journal=...)"
         )
-    return folder / JOURNAL
+    if paths == [folder]:
+        return folder / JOURNAL
+    named = json.dumps([str(path.absolute()) for path in paths])
+    digest = hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
+    return folder / JOURNAL.with_stem(f"{JOURNAL.stem}-{digest}")
 
 
 def _schema(path: Path, stream: Stream, *, integer_keys: bool) -> pa.Schema:

@@ -65,9 +65,13 @@ class RunShards(StatefulProcessor):
     ) -> Iterator[Row]:
         """Run one batch of one shard."""
         if self._work is None:
-            self._work = pickle.loads(self._packed)
+            self._work = self._load()
             self._work.begin()
         yield from self._work.run(key[0], rows, self._store)
+
+    def _load(self) -> ShardWork:
+        work: ShardWork = pickle.loads(self._packed)
+        return work
 
     def close(self) -> None:
         """Nothing is open."""

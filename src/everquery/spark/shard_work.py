@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,8 +61,8 @@ class ShardWork:
     token: str = field(default_factory=lambda: uuid4().hex)
 
     def begin(self) -> None:
-        """Begin a task: nobody can pick up any more what the last one left."""
-        clear_up()
+        """Begin a task."""
+        clear_up(time.monotonic())
 
     def run(self, code: int, rows: Iterator[Any], store: Store) -> Iterator[Row]:
         """Run one batch of one shard."""

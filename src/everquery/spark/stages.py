@@ -194,9 +194,20 @@ class UnpackNotices:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack the notices of a partition."""
         for batch in batches:
-            for blob, file in zip(batch.column("notices"), batch.column("file"), strict=True):
-                if file.is_valid:
-                    yield from pick_up(file.as_py()).to_batches()
-                elif blob.is_valid:
-                    yield from table_of_bytes(blob.as_py()).to_batches()
+            for table in _told(batch):
+                yield from table.to_batches()
         Worker.rest()
+
+
+def _told(batch: pa.RecordBatch) -> list[pa.Table]:
+    """Return the notices of rows of `TOLD`.
+
+    All at once: what is done with the first ones may take longer than the files of others stay.
+    """
+    told = []
+    for blob, file in zip(batch.column("notices"), batch.column("file"), strict=True):
+        if file.is_valid:
+            told.append(pick_up(file.as_py()))
+        elif blob.is_valid:
+            told.append(table_of_bytes(blob.as_py()))
+    return told

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import everquery as eq
-from everquery.errors import EverqueryError
+from everquery.errors import EverqueryError, InvalidBatchError, UnreadableFileError
 from everquery.sources import sections
-from everquery.sources.folder_journal import FolderJournal, files_of, first_file
+from everquery.sources.folder_journal import files_of, first_file
 from everquery.sources.section_events import read_section, types_of
 from everquery.sources.sections import sections_of
 from everquery.state.events import UNREADABLE
@@ -35,10 +35,11 @@ def write(path, rows=ROWS):
     return path
 
 
-def events_of(section, stream, schema):
-    """Return the rows of a section in the columns of a schema."""
-    tables = read_section(section, stream, schema)
-    return [row for table in tables for row in table.select(schema.names).to_pylist()]
+def read(section, stream, schema):
+    """Return the events of a section; there is nothing that can't be read."""
+    rows = [row for batch in read_section(section, stream, schema) for row in batch.to_pylist()]
+    assert {row.pop(UNREADABLE) for row in rows} == {None}
+    return rows
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet", "arrow"])
@@ -51,8 +52,7 @@ def test_spans_hold_every_event_once(tmp_path, monkeypatch, suffix):
     )
     found = list(sections_of(path))
     assert len(found) > 3 or suffix in sections.WHOLE
-    rows = [row for section in found for row in events_of(section, STREAM, schema)]
-    assert rows == ROWS
+    assert [row for section in found for row in read(section, STREAM, schema)] == ROWS
 
 
 def test_what_does_not_fit_is_null_and_what_is_no_line_a_row_of_nulls(tmp_path):
@@ -64,15 +64,14 @@ def test_what_does_not_fit_is_null_and_what_is_no_line_a_row_of_nulls(tmp_path):
         '{"symbol": "A", "ts": 1, "price": 2}\n'
     )
     (section,) = sections_of(path)
-    rows = events_of(section, STREAM, schema)
+    rows = [row for batch in read_section(section, STREAM, schema) for row in batch.to_pylist()]
     assert [row["price"] for row in rows] == [None, 2.0, None]
-    assert rows[-1] == {"symbol": None, "ts": None, "price": None}
-    rows = [row for table in read_section(section, STREAM, schema) for row in table.to_pylist()]
+    assert [rows[-1][name] for name in schema.names] == [None, None, None]
     unread = [[("price", "9007199254740993")], None, [("symbol", "a line")]]
     assert [row[UNREADABLE] or None for row in rows] == unread
     engine = eq.Engine(STREAM)
-    for table in read_section(section, STREAM, schema):
-        engine.process(table)
+    for batch in read_section(section, STREAM, schema):
+        engine.process(batch)
     assert engine.stats()["dead_letters_by_reason"] == {
         "inexact_attribute": 1, "unreadable_key": 1,
     }  # fmt: skip
@@ -89,40 +88,49 @@ def test_columns_that_a_section_lacks_are_null(tmp_path, suffix):
     schema = types_of(path, stream)
     assert schema.names == ["symbol", "ts", "price", "size", "n"]
     (section,) = sections_of(path)
-    rows = events_of(section, stream, schema)
-    assert rows == [{**row, "size": None, "n": None} for row in ROWS[:2]]
+    assert read(section, stream, schema) == [{**row, "size": None, "n": None} for row in ROWS[:2]]
 
 
-def test_a_journal_goes_on_where_it_was(tmp_path):
-    folder, path = tmp_path / "in", tmp_path / "journal.jsonl"
-    folder.mkdir()
-    for name in ("b.csv", "a.csv", ".c.csv", "_d.csv"):
-        write(folder / name)
-    (folder / "notes.txt").write_text("no events")
-    journal = FolderJournal(path, [folder])
-    journal.look(finished=False)
-    assert [section.path for section in journal.sections] == [
-        str(folder / "a.csv"),
-        str(folder / "b.csv"),
-    ]
-    write(folder / "0.csv")
-    with path.open("a") as file:
-        file.write('{"path": "cut of')
-    again = FolderJournal(path, [folder])
-    assert again.sections == journal.sections
-    again.look(finished=True)
-    assert again.sections == journal.sections  # it may still be written
-    again.look(finished=True)
-    assert again.sections[2].path == str(folder / "0.csv")
-    assert FolderJournal(path, [folder]).sections == again.sections
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "arrow"])
+def test_other_columns_are_only_read_of_parquet(tmp_path, suffix):
+    """They would be null else, and nobody would know."""
+    more = [{**row, "venue": "X"} for row in ROWS]
+    (section,) = sections_of(write(tmp_path / f"e.{suffix}", more))
+    schema = types_of(write(tmp_path / "e.parquet", more), STREAM)
+    schema = schema.append(pa.field("venue", pa.string()))
+    with pytest.raises(UnreadableFileError, match=rf"'venue' is wanted of .*e\.{suffix}"):
+        next(read_section(section, STREAM, schema))
+    (section,) = sections_of(tmp_path / "e.parquet")
+    assert read(section, STREAM, schema) == more
 
 
-def test_a_file_that_can_not_be_read_is_not_noted(tmp_path):
-    (tmp_path / "a.parquet").write_text("symbol,ts\n")
-    journal = FolderJournal(tmp_path / "journal", [tmp_path])
-    with pytest.raises(EverqueryError, match="looks like CSV"):
-        journal.look(finished=False)
-    assert journal.sections == []
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+def test_a_file_without_a_column_that_is_needed_is_an_error_that_names_it(tmp_path, suffix):
+    schema = types_of(write(tmp_path / "a.csv"), STREAM)
+    rows = [{"ts": row["ts"], "price": row["price"]} for row in ROWS]
+    path = tmp_path / f"e.{suffix}"
+    if suffix == "csv":
+        path.write_text("ts,price\n1,2\n")
+    else:
+        write(path, rows)
+    (section,) = sections_of(path)
+    if suffix == "jsonl":  # each line has columns of its own
+        (events,) = read_section(section, STREAM, schema)
+        assert events["symbol"].null_count == len(rows)
+        return
+    with pytest.raises(InvalidBatchError, match=rf"column 'symbol', and .*e\.{suffix} has it not"):
+        list(read_section(section, STREAM, schema))
+
+
+def test_parquet_with_a_column_twice_or_keys_that_are_no_text(tmp_path):
+    schema = types_of(write(tmp_path / "a.csv"), STREAM)
+    twice = pa.table([["A"], ["B"], [1], [1.0]], names=["symbol", "symbol", "ts", "price"])
+    raw = pa.table({"symbol": [b"\xff"], "ts": [1], "price": [1.0]})
+    for table, message in ((twice, r"e\.parquet has it twice"), (raw, r"e\.parquet can't be read")):
+        pq.write_table(table, tmp_path / "e.parquet")
+        (section,) = sections_of(tmp_path / "e.parquet")
+        with pytest.raises(EverqueryError, match=message):
+            list(read_section(section, STREAM, schema))
 
 
 def test_the_first_file(tmp_path):
