@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,6 +20,8 @@ from uuid import uuid4
 from everquery.errors import UnreadableFileError
 from everquery.sources.formats import KNOWN_NAMES, explained, is_known
 from everquery.sources.sections import Section, sections_of
+
+SETTLED_SECONDS = 0.5  # for which a text has not changed, so that it is taken to be finished
 
 _PARQUET_END = b"PAR1"
 
@@ -46,7 +49,7 @@ class FolderJournal:
         self._path = path
         self._inputs = list(inputs)
         self._seen: set[str] = set()
-        self._looks: dict[Path, tuple[int, int]] = {}
+        self._looks: dict[Path, tuple[tuple[int, int], float]] = {}  # and since when it is so
         self._read = 0  # bytes of the journal
         self.sections: list[Section] = []
         self.name = ""
@@ -108,8 +111,8 @@ class FolderJournal:
         Parameters
         ----------
         finished : bool
-            Whether to leave out files that have changed since the last look: who writes them may
-            not be done. Empty files are left out in any case.
+            Whether to leave out files that have changed in the last half second: who writes them
+            may not be done. Empty files are left out in any case.
         """
         if not self._new_files():
             return
@@ -135,10 +138,10 @@ class FolderJournal:
                 return ended
         except OSError:
             return False  # gone again
-        look = status.st_size, status.st_mtime_ns
-        same = self._looks.get(path) == look
-        self._looks[path] = look
-        return same
+        look, now = (status.st_size, status.st_mtime_ns), time.monotonic()
+        before, since = self._looks.get(path, (None, now))
+        self._looks[path] = look, since if look == before else now
+        return look == before and now - since >= SETTLED_SECONDS
 
 
 def _is_empty(path: Path) -> bool:

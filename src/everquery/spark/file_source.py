@@ -32,7 +32,6 @@ from everquery.spark.planning import end_quietly
 from everquery.spark.rows import PACKED
 
 NAME = "everquery_files"
-LOOK_SECONDS = 0.05
 LOOK_SHARE = 10  # of the time: a look that takes long is not repeated at once
 
 
@@ -98,8 +97,7 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now = time.monotonic()
         if self._target is None and now >= self._next_look:
             journal.look(finished=True)
-            took = time.monotonic() - now
-            self._next_look = now + max(LOOK_SECONDS, LOOK_SHARE * took)
+            self._next_look = now + LOOK_SHARE * (time.monotonic() - now)
 
     def _end(self, begin: int, last: int) -> int:
         """Return the end of a batch that begins with a section."""

@@ -11,10 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from everquery.errors import UnreadableFileError
-from everquery.sources import sections
+from everquery.sources import folder_journal, sections
 from everquery.sources.folder_journal import FolderJournal
 
 CSV = "symbol,price\nA,1\nB,2\n"
+
+
+@pytest.fixture(autouse=True)
+def settled_at_once(monkeypatch):
+    monkeypatch.setattr(folder_journal, "SETTLED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -135,6 +140,18 @@ def test_places_where_no_journal_can_be(folder):
 
 
 # -- files that are still written -------------------------------------------------------------
+
+
+def test_a_text_is_finished_when_it_has_not_changed_for_a_while(folder, path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(folder_journal.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(folder_journal, "SETTLED_SECONDS", 0.5)
+    journal = FolderJournal(path, [folder])
+    write(folder, "a.csv")
+    for wait, taken in ((0.0, 0), (0.3, 0), (0.3, 1)):
+        now[0] += wait
+        journal.look(finished=True)
+        assert len(journal.sections) == taken
 
 
 def test_a_text_is_finished_when_two_looks_find_the_same(folder, path):
