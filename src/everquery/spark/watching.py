@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
@@ -30,13 +32,16 @@ from everquery.spark.quarantine_reports import HELD_OUT, OBSERVED, REGISTRY, rep
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
 from everquery.spark.rows import KAFKA_PLACE, PACKED, TOLD, quoted
 from everquery.spark.run_shards import RunShards
-from everquery.spark.session import QUERY_SETTINGS
+from everquery.spark.session import QUERY_SETTINGS, START_SETTINGS
 from everquery.spark.shard_work import ShardWork
 from everquery.spark.stages import PackEvents, PackSpans, RouteLog, UnpackNotices
 from everquery.state.events import UNREADABLE
 from everquery.stream import Stream
 
 METRICS = OBSERVED
+logger = logging.getLogger("everquery.spark")
+
+_advised: set[str] = set()  # applications
 SHARDS = 8
 
 
@@ -313,9 +318,25 @@ def _number(name: str, given: int, least: int) -> int:
 
 def _set_up(spark: SparkSession) -> None:
     spark.dataSource.register(RegistrySource)
+    _advise(spark.sparkContext)
     for name, value in QUERY_SETTINGS.items():
         if name != "spark.sql.session.timeZone":  # that one is the user's
             spark.conf.set(name, value)
+
+
+def _advise(context: SparkContext) -> None:
+    """Say once which settings the session could only have been started with."""
+    if context.applicationId in _advised:
+        return
+    _advised.add(context.applicationId)
+    settings = context.getConf()
+    missing = [name for name in START_SETTINGS if not settings.contains(name)]
+    if missing:
+        logger.warning(
+            "this session was started without %s, so that jobs begin later and workers hand over"
+            " more slowly; start it with everquery.spark.spark_settings()",
+            ", ".join(missing),
+        )
 
 
 def _figures(shards: int) -> list[Column]:
