@@ -181,13 +181,12 @@ class Catalog:
             data, starts = keys.data, keys.starts
         columns = self.flags, self.kind, self.prints
         describe_queries(data, starts, seeds, low, high, slots, kind, options, columns)
-        if not numbers:
-            return
-        prints = self.prints[slots]
-        for name, values in numbers.items():
-            mixed = prints * _ODD + (values.view(np.uint64) ^ SEED)
-            prints = np.where(values == 0, prints, mixed) if name in added else mixed
-        self.prints[slots] = prints
+        if numbers:
+            prints = self.prints[slots]
+            for name, values in numbers.items():
+                mixed = prints * _ODD + (values.view(np.uint64) ^ SEED)
+                prints = np.where(values == 0, prints, mixed) if name in added else mixed
+            self.prints[slots] = prints
         self._digest(slots.astype(np.int64))
 
     def digests(self) -> Array:
