@@ -19,7 +19,7 @@ from everquery.errors import (
     UnreadableFileError,
 )
 from everquery.sharding.spans import Spans
-from everquery.spark import file_source, read_files, watch
+from everquery.spark import file_source, files, read_files, watch
 from everquery.spark.file_source import FileSource, FileStreamReader
 from everquery.spark.rows import SPAN_NAMES
 
@@ -302,7 +302,7 @@ def test_journals_of_other_inputs_are_others(spark, folder, tmp_path, monkeypatc
 
 def test_a_folder_that_can_not_be_written_to_needs_a_journal_elsewhere(spark, folder, monkeypatch):
     write(folder, "a")
-    monkeypatch.setattr(file_source.os, "access", lambda path, how: path != folder)
+    monkeypatch.setattr(files.os, "access", lambda path, how: path != folder)
     with pytest.raises(SparkError, match=r"can't be written to; say where .*journal="):
         made(spark, folder)
     source = made(spark, folder, journal=folder.parent / "journal")

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from everquery.sharding import left_tables
-from everquery.sharding.left_tables import LEAST_BYTES, STALE_SECONDS, clear_up, leave, pick_up
+from everquery.sharding.left_tables import STALE_SECONDS, clear_up, leave, pick_up
 
+LEAST_BYTES = 1 << 12
 LARGE = pa.table({"x": np.arange(LEAST_BYTES // 8), "n": pa.array([None] * (LEAST_BYTES // 8))})
 SMALL = pa.table({"x": np.arange(LEAST_BYTES // 8 - 1)})
 
@@ -19,6 +20,7 @@ def folder(tmp_path, monkeypatch):
     """Return the folder that the processes of this host share."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     monkeypatch.setattr(left_tables, "_left", {})
+    monkeypatch.setattr(left_tables, "LEAST_BYTES", LEAST_BYTES)
     return tmp_path / "everquery"
 
 
