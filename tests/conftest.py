@@ -7,7 +7,7 @@ import numba
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.long_tests import LONG
+from tests.long_tests import LONG, SLOW
 
 _COMMON = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=15, **_COMMON)
@@ -30,10 +30,13 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)  # the groups of xdist are read behind this
 def pytest_collection_modifyitems(items):
-    """Mark what is long; give all that needs Spark or a broker to one of several processes."""
+    """Mark what is long or slow; give all that needs Spark or a broker to one of several processes."""
     for item in items:
-        if item.nodeid.removeprefix("tests/").startswith(LONG):
+        name = item.nodeid.removeprefix("tests/")
+        if name.startswith(LONG):
             item.add_marker(pytest.mark.long)
+        if name.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("spark") or item.get_closest_marker("kafka"):
             item.add_marker(pytest.mark.xdist_group("spark"))
 

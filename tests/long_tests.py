@@ -1,6 +1,7 @@
-"""What `make test` leaves to CI: tests that take long and are much like others that it runs.
+"""What `make test` leaves to CI, and what CI leaves to `make test-all`.
 
-By the beginnings of their node ids, below ``tests/``.
+Tests that take long, and are much like others that are run; by the beginnings of their node ids,
+below ``tests/``.
 """
 
 LONG = (
@@ -65,4 +66,25 @@ LONG = (
     "spark/test_watch.py::test_carried_instants",
     "spark/test_workers.py",
     "unit/shard/test_churn.py",
+)
+
+_AS_BY_AN_ENGINE = "spark/test_watch.py::test_as_by_an_engine"
+_RECORDED = "spark/test_clocks.py::test_the_clock_is_the_timestamp_that_spark_recorded_15"
+_WITH_TWO = (
+    "spark/test_disk.py::test_a_disk_that_is_full_for_a_while[checkpoint",
+    "spark/test_drivers.py::test_a_job_that_is_killed_goes_on_exactly[",
+    "spark/test_executors.py::test_executors_are_killed[",
+    "spark/test_file_source.py::test_a_file_that_is_not_what_it_was_stops_a_batch_that_is_done_again[",
+    "spark/test_file_source.py::test_texts_with_integer_keys_and_what_can_not_be_read[",
+    "spark/test_replay.py::test_a_batch_that_is_done_again_tells_nothing_new[",
+    "spark/test_rescale.py::test_the_state_goes_along[",
+    "spark/test_watch.py::test_carried_instants_are_the_same_in_every_zone[",
+    "spark/test_workers.py::test_workers_die_and_tasks_fail_at_every_point[",
+)
+SLOW = (
+    *(f"{test}{between}two read" for test in _WITH_TWO for between in ("", "-")),
+    *(f"{_RECORDED}[{kind}-two" for kind in ("date", "timestamp", "timestamp_ntz")),
+    *(f"{_AS_BY_AN_ENGINE}[{case}-two" for case in ("bigint times", "dates", "double times")),
+    *(f"{_AS_BY_AN_ENGINE}[{case}-one reads" for case in ("bigint times", "double times")),
+    f"{_AS_BY_AN_ENGINE}[in New York-two",
 )
