@@ -30,7 +30,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)  # the groups of xdist are read behind this
 def pytest_collection_modifyitems(items):
-    """Mark what is long or slow; give all that needs Spark or a broker to one of several processes."""
+    """Mark what is long or slow; give all that needs Spark or a broker to one process."""
     for item in items:
         name = item.nodeid.removeprefix("tests/")
         if name.startswith(LONG):
