@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from everquery.spark.job import StreamingJob
     from everquery.spark.metrics import Batch
 
-AHEAD = 4  # files that the market is ahead of the job, at most
-KEPT = 6 * AHEAD  # files that stay, to compare with what Spark alone takes for them
+AHEAD = 8  # files that the market is ahead of the job, at most
+KEPT = 3 * AHEAD  # files that stay, to compare with what Spark alone takes for them
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 60.0  # for what is under way when the time is over
 TYPES = pa.schema(
