@@ -8,10 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from everquery.sharding.spans import SpanReader, Spans
+from everquery.spark.planning import end_quietly
 from everquery.spark.rows import PACKED, SPAN_NAMES
 from everquery.stream import Stream
 
@@ -58,21 +61,59 @@ class EventSource:
         return self.spark.readStream.format(self.format).options(**options).load()
 
 
-def span_rows(first: int, spans: Spans) -> Iterator[pa.RecordBatch]:
-    """Yield spans as a row of `PACKED`, of no shard yet."""
-    row = {
-        "shard": 0,
-        "source": SPAN_NAMES,
-        "first": first,
-        "second": 0,
-        "named": 0,
-        "operation": None,
-        "payload": spans.to_bytes(),
-        "digest": None,
-    }
-    yield pa.RecordBatch.from_pylist([row], _ROW)
+class SpanSource(DataSource):
+    """A streaming source of spans; each has a name, and what hands out its spans."""
+
+    def schema(self) -> StructType:
+        """Return the columns."""
+        return PACKED
 
 
-def grouped(names: Sequence[Any], together: bool) -> list[list[Any]]:
-    """Return names of spans as one group, or each as one of its own."""
-    return ([list(names)] if names else []) if together else [[name] for name in names]
+class SpanStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Hands out spans from offset to offset.
+
+    Spark keeps one in a process of the driver, for offsets and partitions; `read` runs in
+    executors.
+
+    Parameters
+    ----------
+    together : bool
+        As of `EventSource.spans`.
+    """
+
+    def __init__(self, *, together: bool) -> None:
+        self._together = together
+
+    def _divided(
+        self, names: Sequence[Any], ahead: Sequence[Any], first: int
+    ) -> list[InputPartition]:
+        """Return partitions that name spans, numbered from `first` on."""
+        groups: list[list[Any]] = [[name] for name in names]
+        if self._together:
+            groups = [list(names)] if names else []
+        return [
+            InputPartition((first + i, Spans(group, ahead).to_bytes()))
+            for i, group in enumerate(groups)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the names of a partition's spans as a row of `PACKED`, of no shard yet."""
+        first, spans = partition.value
+        row = {
+            "shard": 0,
+            "source": SPAN_NAMES,
+            "first": first,
+            "second": 0,
+            "named": 0,
+            "operation": None,
+            "payload": spans,
+            "digest": None,
+        }
+        yield pa.RecordBatch.from_pylist([row], _ROW)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Give nothing up: offsets are in the checkpoint."""
+
+    def stop(self) -> None:
+        """Close nothing: what is open ends with the process."""
+        end_quietly()

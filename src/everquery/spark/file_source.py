@@ -9,33 +9,28 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
-    SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
 from everquery.errors import SparkError
-from everquery.sharding.spans import Spans
 from everquery.sources.folder_journal import FolderJournal
-from everquery.spark.event_source import grouped, span_rows
-from everquery.spark.planning import end_quietly
-from everquery.spark.rows import PACKED
+from everquery.spark.event_source import SpanSource, SpanStreamReader
 
 NAME = "everquery_files"
 LOOK_SHARE = 10  # of the time: a look that takes long is not repeated at once
 
 
-class FileSource(DataSource):
+class FileSource(SpanSource):
     """The streaming source ``everquery_files`` of spans; made by `read_files`."""
 
     @classmethod
@@ -43,26 +38,18 @@ class FileSource(DataSource):
         """Return the source's name."""
         return NAME
 
-    def schema(self) -> StructType:
-        """Return the columns."""
-        return PACKED
-
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what hands out spans."""
         return FileStreamReader(self.options)
 
 
-class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Hands out the sections of a journal from offset to offset.
-
-    Spark keeps one in a process of the driver, for offsets and partitions; `read` runs in
-    executors.
-    """
+class FileStreamReader(SpanStreamReader):
+    """Hands out the sections of a journal from offset to offset."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._inputs = [Path(name) for name in json.loads(options["inputs"])]
         self._path = Path(options["journal"])
-        self._together = options["together"] == "True"
+        super().__init__(together=options["together"] == "True")
         self._most_bytes = int(options["maxBytes"])
         self._most_files = int(options["maxFiles"]) if options["maxFiles"] else None
         self._journal: FolderJournal | None = None
@@ -126,23 +113,7 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._together:
             further = len(sections) if self._target is None else self._target
             ahead = [asdict(section) for section in sections[last : self._end(last, further)]]
-        groups = grouped(names, self._together)
-        return [
-            InputPartition((first + i, Spans(group, ahead).to_bytes()))
-            for i, group in enumerate(groups)
-        ]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield what names the sections of a partition."""
-        first, spans = partition.value
-        yield from span_rows(first, Spans.from_bytes(spans))
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is given up: the journal is small."""
-
-    def stop(self) -> None:
-        """Nothing is open."""
-        end_quietly()
+        return self._divided(names, ahead, first)
 
     def _offset(self, section: int) -> dict[str, Any]:
         return {"section": section, "journal": self._following().name}

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
-    SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
-from everquery.sharding.spans import Spans
 from everquery.sources.kafka_client import Servers, TopicSpan
 from everquery.sources.kafka_offsets import (
     Offsets,
@@ -32,9 +29,7 @@ from everquery.sources.kafka_offsets import (
     waiting,
 )
 from everquery.sources.kafka_topics import KafkaTopics
-from everquery.spark.event_source import grouped, span_rows
-from everquery.spark.planning import end_quietly
-from everquery.spark.rows import PACKED
+from everquery.spark.event_source import SpanSource, SpanStreamReader
 
 NAME = "everquery_kafka"
 OPTION = "kafka."  # what the options of librdkafka begin with here
@@ -42,7 +37,7 @@ LOOK_SECONDS = 0.05
 LOOK_SHARE = 10  # of the time: a look that takes long is not repeated at once
 
 
-class KafkaSource(DataSource):
+class KafkaSource(SpanSource):
     """The streaming source ``everquery_kafka`` of spans; made by `read_kafka`."""
 
     @classmethod
@@ -50,21 +45,13 @@ class KafkaSource(DataSource):
         """Return the source's name."""
         return NAME
 
-    def schema(self) -> StructType:
-        """Return the columns."""
-        return PACKED
-
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what hands out spans."""
         return KafkaStreamReader(self.options)
 
 
-class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Hands out spans from offset to offset.
-
-    Spark keeps one in a process of the driver, for offsets and partitions; `read` runs in
-    executors.
-    """
+class KafkaStreamReader(SpanStreamReader):
+    """Hands out spans from offset to offset."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         given = [
@@ -76,7 +63,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._servers = Servers(options["servers"], tuple(sorted(given)), wait)
         self._topics = json.loads(options["topics"])
         self._starting = json.loads(options["starting"])
-        self._together = options["together"] == "True"
+        super().__init__(together=options["together"] == "True")
         self._most = int(options["maxRecords"])
         self._asked: KafkaTopics | None = None
         self._target: Offsets | None = None
@@ -138,10 +125,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_same_topics(after, self._latest())
         names = [list(astuple(span)) for span in spans_between(before, after)]
         ahead = [list(astuple(span)) for span in self._plan(after)] if self._together else []
-        return [
-            InputPartition((i, Spans(group, ahead).to_bytes()))
-            for i, group in enumerate(grouped(names, self._together))
-        ]
+        return self._divided(names, ahead, 0)
 
     def _plan(self, after: Offsets) -> list[TopicSpan]:
         """Return what the next batch will have, if that is clear by now."""
@@ -152,18 +136,6 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = end_of_batch(after, latest, self._most)
         self._planned = after.next, planned
         return spans_between(after, planned)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield what names the spans of a partition."""
-        first, spans = partition.value
-        yield from span_rows(first, Spans.from_bytes(spans))
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is told to Kafka: offsets are in the checkpoint."""
-
-    def stop(self) -> None:
-        """Nothing is open that does not end with the process."""
-        end_quietly()
 
     def _asking(self) -> KafkaTopics:
         if self._asked is None:
