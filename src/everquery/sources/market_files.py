@@ -69,7 +69,7 @@ class MarketFiles:
         if self._most is not None:
             size = min(size, self._most - self.written)
         batch = self._market.batch(size, fluctuation=self.fluctuation)
-        path = self._folder / f"{self.files:06}.parquet"
+        path = self._path(self.files)
         unfinished = path.with_name(f".{path.name}")
         # Prices are all different: looking for a dictionary would take most of the time.
         pq.write_table(
@@ -88,5 +88,13 @@ class MarketFiles:
         """Remove the files of the first events, but for the last so many of these."""
         last = events // self._events - kept
         while self._forgotten < last:
-            (self._folder / f"{self._forgotten:06}.parquet").unlink(missing_ok=True)
+            self._path(self._forgotten).unlink(missing_ok=True)
             self._forgotten += 1
+
+    def newest(self, most: int) -> list[Path]:
+        """Return the last files that there are, at most so many."""
+        first = max(self._forgotten, self.files - most)
+        return [self._path(number) for number in range(first, self.files)]
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:06}.parquet"

@@ -13,19 +13,22 @@ from pyspark.sql import SparkSession
 COLUMNS = "symbol string, ts timestamp_ntz, price double, shares long"
 
 
-def no_op_rate(spark: SparkSession, folder: Path, files: int) -> float | None:
+def no_op_rate(spark: SparkSession, files: list[Path], a_trigger: int) -> float | None:
     """Return the events a second of a job that does nothing; None where there are too few files.
 
     Parameters
     ----------
     spark : SparkSession
-    folder : Path
-        With Parquet files of a market.
-    files : int
-        A trigger.
+    files : list of Path
+        Parquet files of a market, all in one folder.
+    a_trigger : int
+        How many of them a trigger reads.
     """
-    events = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", files)
-    same = events.parquet(str(folder)).mapInArrow(_same, COLUMNS)
+    if not files:
+        return None
+    events = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", a_trigger)
+    names = ",".join(file.name for file in files)
+    same = events.parquet(f"{files[0].parent}/{{{names}}}").mapInArrow(_same, COLUMNS)
     with tempfile.TemporaryDirectory(prefix="everquery-demo-") as checkpoint:
         query = (
             same.writeStream.format("noop")

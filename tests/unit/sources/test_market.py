@@ -17,6 +17,7 @@ from everquery.sources.market import (
     query_numbers,
     repeats,
 )
+from everquery.sources.market_files import MarketFiles
 
 EVENTS = 40_000
 
@@ -180,3 +181,13 @@ def test_impossible_queries_are_refused(bad):
     (name,) = bad
     with pytest.raises(eq.InvalidQueryError, match=name):
         market_queries(**{"count": 1, "kind": "range", "symbols": None, **bad})
+
+
+def test_files_of_a_market_are_forgotten_from_the_first_on(tmp_path):
+    files = MarketFiles(tmp_path, Market(symbols=3), events=10, fluctuations=(0.01,))
+    written = [files.write() for _ in range(6)]
+    assert files.newest(4) == written[2:]
+    files.forget(45, kept=1)  # three whole files but one: the fifth is not read to its end
+    assert sorted(tmp_path.iterdir()) == written[3:]
+    assert files.newest(4) == written[3:]
+    assert files.newest(2) == written[4:]

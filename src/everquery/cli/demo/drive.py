@@ -37,7 +37,8 @@ def run_on_spark(
     """Run the demo on Spark, and return its summary."""
     _expect_spark()
     with ExitStack() as stack:
-        run = SparkRun(plan, _folder(out, stack), cores=cores, clock=clock)
+        folder = _folder(out, stack)
+        run = SparkRun(plan, folder, keep=out is not None, cores=cores, clock=clock)
         try:
             interrupted = drive(run, open_view(run, console, silent=silent))
         except EverqueryError as error:

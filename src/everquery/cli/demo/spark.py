@@ -56,6 +56,8 @@ class SparkRun(Run):
     plan : Plan
     folder : Path
         Gets the registry, the market's files, notices, the checkpoint and Spark's log.
+    keep : bool
+        Whether all files of the market stay.
     cores : int
     clock : function
         Returns seconds.
@@ -77,9 +79,10 @@ class SparkRun(Run):
         "stopping", "stopping: the batch that runs is finished, and Spark alone reads its files"
     )
 
-    def __init__(self, plan: Plan, folder: Path, *, cores: int, clock: Clock) -> None:
+    def __init__(self, plan: Plan, folder: Path, *, keep: bool, cores: int, clock: Clock) -> None:
         super().__init__(plan, clock=clock)
         self.folder = folder
+        self.keep = keep
         self.cores = cores
         self.batches: list[Batch] = []
         self.lags: list[float] = []
@@ -220,7 +223,8 @@ class SparkRun(Run):
             self.lags.append(now - oldest)
         if self._changes is not None:
             self.effect_seconds += self._changes.took_effect(batch.position, now)
-        self._files.forget(tally.events + self._refused, KEPT)
+        if not self.keep:
+            self._files.forget(tally.events + self._refused, KEPT)
 
     @property
     def _waiting(self) -> int:
@@ -317,7 +321,9 @@ class SparkRun(Run):
                 with self._job:
                     self._job.stop(seconds=PATIENCE_SECONDS)
                 if self._session is not None and self.tally.batches > 1:
-                    self.no_op_rate = no_op_rate(self._session.result(), self._events, AHEAD)
+                    self.no_op_rate = no_op_rate(
+                        self._session.result(), self._files.newest(KEPT), AHEAD
+                    )
         finally:
             self._job = None
             if self._session is not None and self._session.exception() is None:

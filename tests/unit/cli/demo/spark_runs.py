@@ -31,7 +31,9 @@ def write_notices(path, **numbers):
 
 def finished_run(folder):
     """Return a run of four batches with the numbers of the real demo, and files of notices."""
-    run = SparkRun(Plan(symbols=5, seconds=30.0), folder, cores=2, clock=steady_clock(0.5))
+    run = SparkRun(
+        Plan(symbols=5, seconds=30.0), folder, keep=False, cores=2, clock=steady_clock(0.5)
+    )
     run.plan = Plan(seconds=30.0)
     run.batches += [batch(number) for number in range(4)]
     tally = run.tally
