@@ -97,6 +97,8 @@ def _annotation(field: Field, meaning: str) -> Any:  # noqa: ANN401 - a type tha
     match field:
         case FlagField():
             return Annotated[bool, typer.Option(option, help=meaning)]
+        case NumberField(is_text=True):
+            return Annotated[str | None, typer.Option(option, help=f"{meaning} {field.takes}.")]
         case NumberField(several=True):
             plural = list[int] | None if field.whole else list[float] | None
             return Annotated[plural, typer.Option(option, help=f"{meaning} Repeat.")]

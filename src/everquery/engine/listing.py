@@ -42,9 +42,9 @@ def list_queries(shard: Shard) -> pa.Table:
             "state": pa.array(["live", "paused"]).take(pa.array(paused.astype(np.int8))),
             "owner": pa.nulls(n, pa.string()) if block.owner is None else block.owner,
             "labels": pa.nulls(n, pa.string()) if block.labels is None else block.labels,
-            **{name: _further(block, name, kind) for name, kind in further.items()},
+            **{name: _further(block, name, kind, stream) for name, kind in further.items()},
         }
-        value_range = KINDS[block.kind].spec.value_range
+        value_range = KINDS[block.kind].spec.range_as_box
         if value_range is not None:
             ends = _ends(block.low[0], block.high[0])
             columns.update(zip(value_range.columns, ends, strict=True))
@@ -72,14 +72,14 @@ def list_queries(shard: Shard) -> pa.Table:
 def _further_columns() -> dict[str, pa.DataType]:
     """Return the columns of the fields that kinds have: flags, numbers, spans, then words."""
     specs = [kind.spec for kind in KINDS.values()]
-    fields = [field for spec in specs for field in spec.fields]
+    fields = [field for spec in specs for field in (*spec.fields, *spec.numbers)]
     flags = {field.name: pa.bool_() for field in fields if isinstance(field, FlagField)}
     numbers = {
-        field.name: pa.from_numpy_dtype(field.dtype)
+        field.name: field.shown_type
         for field in fields
-        if isinstance(field, NumberField)
+        if isinstance(field, NumberField) and field.name not in _TEXTS
     }
-    ranges = [name for spec in specs if spec.value_range for name in spec.value_range.columns]
+    ranges = [name for spec in specs if spec.range_as_box for name in spec.range_as_box.columns]
     numbers |= dict.fromkeys(ranges, pa.float64())
     spans = [name for spec in specs for name in spec.spans if name not in Query.spans]
     first, last = Query.spans
@@ -89,13 +89,12 @@ def _further_columns() -> dict[str, pa.DataType]:
     return flags | numbers | texts
 
 
-def _further(block: QueryBlock, name: str, kind: pa.DataType) -> pa.Array:
+def _further(block: QueryBlock, name: str, kind: pa.DataType, stream: Stream) -> pa.Array:
     """Return a field of the kinds for queries of a block, null where theirs has it not."""
     if name in block.options:
         return pa.array(block.options[name])
     if name in block.numbers:
-        numbers = block.numbers[name]
-        return pa.array(numbers, mask=numbers == NO_NUMBER)
+        return _number(block, name, stream)
     if name in block.spans:
         return _spans(block, name)
     if name in block.texts():
@@ -104,6 +103,13 @@ def _further(block: QueryBlock, name: str, kind: pa.DataType) -> pa.Array:
         if isinstance(field, ChoiceField) and field.name == name:
             return _choices(block, field)
     return pa.nulls(len(block), kind)
+
+
+def _number(block: QueryBlock, name: str, stream: Stream) -> pa.Array:
+    """Return a number of queries as people know it."""
+    (field,) = (each for each in KINDS[block.kind].spec.numbers if each.name == name)
+    names = [stream.places[a] for a in block.attributes]
+    return field.shown(block.numbers[name], names)
 
 
 def _choices(block: QueryBlock, field: ChoiceField) -> pa.Array:
@@ -120,7 +126,9 @@ def _ends(low: Floats, high: Floats) -> tuple[pa.Array, pa.Array]:
 
 
 def _attribute(block: QueryBlock, stream: Stream) -> pa.Array:
-    """Return the attribute that queries name in place of a box."""
+    """Return the attribute that queries are about, besides a box or in the place of one."""
+    if "attribute" in block.numbers:
+        return _number(block, "attribute", stream)
     if not KINDS[block.kind].spec.about_attribute:
         return pa.nulls(len(block), pa.string())
     return pa.repeat(stream.places[block.attributes[0]], len(block))
@@ -137,6 +145,9 @@ def _emitted(block: QueryBlock) -> pa.Array:
                 code &= ~(block.options[option].astype(np.int64) << events.index(event))
     if kind.spec.value_range is not None:
         ranged = (block.low[0] != -np.inf) | ~np.isnan(block.high[0])
+        if kind.spec.boxed:
+            ends = [block.numbers[name] for name in kind.spec.value_range.columns]
+            ranged = (ends[0] != NO_NUMBER) | (ends[1] != NO_NUMBER)
         for event, untold in kind.spec.untold(ranged, block.numbers).items():
             code &= ~(untold.astype(np.int64) << events.index(event))
     words = [

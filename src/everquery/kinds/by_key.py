@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from everquery.queries.numbers import Bools, NumberColumn
-from everquery.queries.spec import Query
+from everquery.queries.numbers import Bools
+from everquery.queries.spec import Query, SaidColumns
 from everquery.stream import Stream
 
 
@@ -31,14 +31,9 @@ class ByKeyQuery(Query):
         return None
 
     @classmethod
-    def bad_rows(
-        cls,
-        stream: Stream,
-        keyed: Bools,
-        options: Mapping[str, Bools],
-        numbers: Mapping[str, NumberColumn],
-    ) -> Iterator[tuple[Bools, str]]:
+    def bad_rows(cls, said: SaidColumns) -> Iterator[tuple[Bools, str]]:
         """Yield which rows of a table can't be for what several columns say together, and why."""
-        yield options["by_key"] & keyed, "by_key is true, and it has a key already"
+        by_key, stream = said.options["by_key"], said.stream
+        yield by_key & said.keyed, "by_key is true, and it has a key already"
         if stream.key is None:
-            yield options["by_key"], f"by_key needs a stream with a key; {stream.name!r} has none"
+            yield by_key, f"by_key needs a stream with a key; {stream.name!r} has none"

@@ -191,7 +191,9 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                 },
                 spans=_spans(members),
                 numbers={
-                    number.name: number.column_of([getattr(each, number.name) for each in members])
+                    number.name: number.column_of(
+                        [getattr(each, number.source) for each in members], order
+                    )
                     for number in members[0].numbers
                 },
             )

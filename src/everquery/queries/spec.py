@@ -28,7 +28,7 @@ from everquery.queries.fields import (
 )
 from everquery.queries.interval import Interval, as_interval
 from everquery.queries.labels import Labels
-from everquery.queries.numbers import Bools, NumberColumn, NumberField
+from everquery.queries.numbers import Bools, EndField, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn
 from everquery.queries.zones import bad_zone
 from everquery.stream import Stream
@@ -60,6 +60,33 @@ THROTTLE = SpanField(
     "throttle",
     meaning="At most one notice a key in this time; those held back are summed up at its end.",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SaidColumns:
+    """What the queries of a table or a block say, besides ids and boxes.
+
+    Attributes
+    ----------
+    stream : Stream
+    keyed : bool, shape (n,)
+        Which of them have a key.
+    options, numbers : dicts of columns
+        As in a block.
+    spans, zones : dicts of columns
+        Those that some query has.
+    """
+
+    stream: Stream
+    keyed: Bools
+    options: Mapping[str, Bools]
+    numbers: Mapping[str, NumberColumn]
+    spans: Mapping[str, SpanColumn]
+    zones: Mapping[str, pa.Array]
+
+    def has_span(self, name: str) -> Bools:
+        """Tell which queries have a span."""
+        return self.spans[name].given() if name in self.spans else np.zeros_like(self.keyed)
 
 
 @dataclass(frozen=True)
@@ -119,7 +146,9 @@ class Query:
     zones: ClassVar[tuple[str, ...]] = ()
     """The fields that are time zones, and columns of a table of queries too."""
     value_range: ClassVar[RangeField | None] = None
-    """The field that is a range of what is told, which rows have in the place of a box."""
+    """The field that is a range of what is told; its ends are numbers of queries with a box."""
+    range_as_box: ClassVar[RangeField | None] = None
+    """The same of queries without box, whose rows have it in the place of one."""
     about_attribute: ClassVar[bool] = False
     """Whether the field ``attribute`` names the one that it is about, in place of a box."""
     boxed: ClassVar[bool] = True
@@ -140,6 +169,10 @@ class Query:
         cls.value_range = next(ranges, cls.value_range)
         cls.about_attribute = any(isinstance(each, AttributeField) for each in own)
         cls.boxed = cls.boxed and not cls.about_attribute
+        if cls.value_range is not None and cls.boxed:
+            cls.numbers += EndField.of_range(cls.value_range)
+        elif cls.value_range is not None:
+            cls.range_as_box = cls.value_range
 
     def __post_init__(self) -> None:
         reason = bad_text(self.id, "query id", LONGEST_ID)
@@ -266,6 +299,11 @@ class Query:
         """Return the queries that this one is made of: itself, unless it is a composite."""
         return (self,)
 
+    @property
+    def said_box(self) -> Mapping[str, Interval]:
+        """The box as a user writes it."""
+        return self.box
+
     def misfit(self, stream: Stream) -> str | None:
         """Return why a query of this kind can't be on the stream, or None."""
         return None
@@ -291,36 +329,8 @@ class Query:
         return {}
 
     @classmethod
-    def bad_rows(
-        cls,
-        stream: Stream,
-        keyed: Bools,
-        options: Mapping[str, Bools],
-        numbers: Mapping[str, NumberColumn],
-    ) -> Iterator[tuple[Bools, str]]:
-        """Yield which rows of a table can't be for what several columns say together, and why.
-
-        Parameters
-        ----------
-        stream : Stream
-        keyed : bool, shape (n,)
-            Which rows have a key.
-        options, numbers : dicts of columns
-            As in a block.
-        """
-        yield from ()
-
-    @classmethod
-    def bad_spans(
-        cls, spans: Mapping[str, SpanColumn], zones: Mapping[str, pa.Array]
-    ) -> Iterator[tuple[Bools, str]]:
-        """Yield which rows of a table can't be for what spans and zones say together, and why.
-
-        Parameters
-        ----------
-        spans, zones : dicts of columns
-            Those that some query has.
-        """
+    def bad_rows(cls, said: SaidColumns) -> Iterator[tuple[Bools, str]]:
+        """Yield which rows of a table can't be for what several columns say together, and why."""
         yield from ()
 
 

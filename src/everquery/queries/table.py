@@ -14,9 +14,9 @@ from everquery.core.columns import exact_floats, is_numeric
 from everquery.errors import InvalidTableError
 from everquery.queries.block import QueryBlock
 from everquery.queries.labels import bad_labels
-from everquery.queries.numbers import NO_NUMBER, NumberColumn, NumberField
+from everquery.queries.numbers import NO_NUMBER, MeasuredField, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
-from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, Query
+from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, Query, SaidColumns
 from everquery.queries.table_columns import fail, no_errors, read_columns
 from everquery.queries.zones import bad_zones
 from everquery.stream import NAMELESS, Stream
@@ -130,8 +130,8 @@ def check_table(
     low, high, bounded = boxes(columns, stream, problems)
     if not spec.boxed and not spec.about_attribute:
         bounded[:] = False
-    if spec.value_range is not None:
-        _read_value_range(columns, spec.value_range.columns, low, high, bounded, problems)
+    if spec.range_as_box is not None:
+        _read_value_range(columns, spec.range_as_box.columns, low, high, bounded, problems)
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
     for name in spec.words:
         if name in columns:
@@ -140,10 +140,14 @@ def check_table(
     _check_texts(columns, problems)
     spans = _spans(columns, spec, problems, time_type)
     zones = {name: columns[name] for name in spec.zones if name in columns}
-    for rows, reason in (*bad_zones(zones), *spec.bad_spans(_used(spans), zones)):
-        problems.note(rows, reason)
-    numbers = {each.name: _numbers(columns, each, problems) for each in spec.numbers}
-    for rows, reason in spec.bad_rows(stream, _keyed(columns), options, numbers):
+    numbers = {
+        each.name: _measured(columns, each, stream, bounded, problems)
+        if isinstance(each, MeasuredField)
+        else _numbers(columns, each, problems)
+        for each in spec.numbers
+    }
+    said = SaidColumns(stream, _keyed(columns), options, numbers, _used(spans), zones)
+    for rows, reason in (*bad_zones(zones), *spec.bad_rows(said)):
         problems.note(rows, reason)
     if beyond_quota is not None:
         for reason, rows in beyond_quota(columns.get("owner"), problems.good()).items():
@@ -304,10 +308,29 @@ def _numbers(
     column = columns.get(number.name)
     if column is None:
         return np.full(len(columns["id"]), NO_NUMBER, number.dtype)
-    if not is_numeric(column.type):
+    if not number.is_text and not is_numeric(column.type):
         wanted = "integers" if number.whole else "numbers"
         raise fail(f"column {number.name!r} has type {column.type}; it must be {wanted}")
     return number.read_column(column, problems.note)
+
+
+def _measured(
+    columns: dict[str, pa.Array],
+    number: MeasuredField,
+    stream: Stream,
+    bounded: Bools,
+    problems: _Problems,
+) -> NumberColumn:
+    """Put the attributes that queries are about into their boxes; return their places there."""
+    column = columns.get(number.name)
+    if column is None:
+        return np.full(len(columns["id"]), NO_NUMBER, number.dtype)
+    named = number.places(column, stream.attributes, problems.note)
+    for a in range(len(stream.attributes)):
+        bounded[a] |= named == a + 1
+    before = np.cumsum(bounded, axis=0, dtype=np.int64)
+    places: NumberColumn = before[np.maximum(named - 1, 0), np.arange(named.size)]
+    return np.where(named == NO_NUMBER, NO_NUMBER, places)
 
 
 def _spans(

@@ -60,7 +60,9 @@ def read_columns(
             raise fail(f"the table has no column {name!r}; it has {', '.join(columns) or 'none'}")
     if table.num_rows == 0:
         raise fail("the table has no rows")
-    for name in ("id", "key", "attribute", "closed", "owner", "labels", *spec.words, *spec.zones):
+    texts = [number.name for number in spec.numbers if number.is_text]
+    texts += ["id", "key", "attribute", "closed", "owner", "labels", *spec.words, *spec.zones]
+    for name in texts:
         if name in columns:
             columns[name] = _text(columns[name], name, integers=name == "key")
     return columns
@@ -89,7 +91,7 @@ def known_columns(spec: type[Query], stream: Stream) -> list[str]:
     known += [*(["attribute"] if spec.about_attribute else []), "owner", "labels"]
     known += [*spec.words, *spec.options, *spec.zones]
     known += [number.name for number in spec.numbers]
-    known += spec.value_range.columns if spec.value_range is not None else ()
+    known += spec.range_as_box.columns if spec.range_as_box is not None else ()
     known += spec.spans if stream.time is not None else []
     if spec.boxed:
         known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]

@@ -20,9 +20,9 @@ from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.known import spec_of
 from everquery.queries.labels import bad_labels
-from everquery.queries.numbers import NO_NUMBER
+from everquery.queries.numbers import NO_NUMBER, MeasuredField
 from everquery.queries.spans import FRACTION, NANOSECONDS, NO_SPAN, SpanColumn
-from everquery.queries.spec import LONGEST_ID, LONGEST_KEY
+from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, SaidColumns
 from everquery.queries.zones import bad_zones
 from everquery.stream import NAMELESS, Stream
 
@@ -62,15 +62,18 @@ def _problems(
     for number in spec.numbers:
         values = block.numbers[number.name]
         given = values != NO_NUMBER if not number.required else np.ones(len(block), np.bool_)
+        if isinstance(number, MeasuredField):
+            known = 0 if block.attributes == (NAMELESS,) else len(block.attributes)
+            yield values > known, f"{number.name} is not in its box"
         yield np.isnan(values), f"{number.name} is NaN"
         for limit in number.limits:
             yield limit.breaks(values) & given, f"{number.name} {limit.reason}"
     keyed = np.full(len(block), block.keys is not None)
-    yield from spec.bad_rows(stream, keyed, block.options, block.numbers)
     zones = {} if block.zone is None else {"zone": block.zone}
     yield bool(zones) and "zone" not in spec.zones, f"a {block.kind} query has a zone"
     yield from bad_zones(zones)
-    yield from spec.bad_spans(block.spans, zones)
+    said = SaidColumns(stream, keyed, block.options, block.numbers, block.spans, zones)
+    yield from spec.bad_rows(said)
     for name in spec.required_spans:
         lacks = ~block.spans[name].given() if name in block.spans else True
         yield lacks, f"a {block.kind} query needs {name}"

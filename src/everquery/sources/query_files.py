@@ -191,7 +191,9 @@ def _typed_queries(texts: pa.Table, rows: Int64s, errors: _Errors, *, lines: boo
     good = ~_note_repeats(texts, rows, errors, lines=lines)
     flags = {name for spec in known_specs() for name in spec.options}
     spans = {name for spec in known_specs() for name in spec.spans}
-    figures = {number.name for spec in known_specs() for number in spec.numbers}
+    figures = {
+        number.name for spec in known_specs() for number in spec.numbers if not number.is_text
+    }
     columns = {}
     for name in texts.column_names:
         column = single_array(texts.column(name))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from everquery.core.spans import SpanLike
 from everquery.queries.fields import EventsField, FlagField, SpanField, declared
-from everquery.queries.numbers import Bools, NumberColumn
-from everquery.queries.spec import Query
-from everquery.stream import Stream
+from everquery.queries.numbers import Bools
+from everquery.queries.spec import Query, SaidColumns
 
 EVENTS = ("enter", "leave")
 
@@ -56,16 +55,10 @@ class Border(Query):
     kind: ClassVar[str] = "border"
 
     @classmethod
-    def bad_rows(
-        cls,
-        stream: Stream,
-        keyed: Bools,
-        options: Mapping[str, Bools],
-        numbers: Mapping[str, NumberColumn],
-    ) -> Iterator[tuple[Bools, str]]:
+    def bad_rows(cls, said: SaidColumns) -> Iterator[tuple[Bools, str]]:
         """Yield the rows that would never tell anything."""
         yield (
-            options["skip_enter"] & options["skip_leave"],
+            said.options["skip_enter"] & said.options["skip_leave"],
             "it tells neither enter nor leave, so it would never tell anything",
         )
 

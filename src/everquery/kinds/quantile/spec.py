@@ -17,8 +17,7 @@ from everquery.queries.box import Box
 from everquery.queries.fields import AttributeField, FlagField, declared
 from everquery.queries.interval import Interval
 from everquery.queries.numbers import NO_NUMBER, Bools, Limit, NumberColumn, NumberField
-from everquery.queries.spec import LONGEST_ID, Query, bad_text
-from everquery.stream import Stream
+from everquery.queries.spec import LONGEST_ID, Query, SaidColumns, bad_text
 
 LONGEST_WINDOW = 2**31 - 1  # rows
 
@@ -165,21 +164,15 @@ class Quantile(ByKeyQuery):
         )
 
     @classmethod
-    def bad_rows(
-        cls,
-        stream: Stream,
-        keyed: Bools,
-        options: Mapping[str, Bools],
-        numbers: Mapping[str, NumberColumn],
-    ) -> Iterator[tuple[Bools, str]]:
+    def bad_rows(cls, said: SaidColumns) -> Iterator[tuple[Bools, str]]:
         """Yield which rows of a table can't be for what several columns say together, and why."""
-        last, epsilon = numbers["last"], numbers["epsilon"]
+        last, epsilon = said.numbers["last"], said.numbers["epsilon"]
         yield (
             (last != NO_NUMBER) & (epsilon != NO_NUMBER) & _is_short(last, epsilon),
             "last is shorter than 1/epsilon rows, so no rank but the exact one would do; give more"
             " of either",
         )
-        yield from super().bad_rows(stream, keyed, options, numbers)
+        yield from super().bad_rows(said)
 
 
 def _rows_name(attribute: str, last: int) -> str:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from everquery.core.spans import SpanLike
 from everquery.errors import InvalidQueryError
 from everquery.kinds.by_key import ByKeyQuery
 from everquery.queries.fields import ChoiceField, FlagField, SpanField, ZoneField, declared
-from everquery.queries.numbers import Bools, Limit, NumberColumn, NumberField
-from everquery.queries.spans import MICROSECONDS, NANOSECONDS, SpanColumn
+from everquery.queries.numbers import Bools, Limit, NumberField
+from everquery.queries.spans import MICROSECONDS, NANOSECONDS
+from everquery.queries.spec import SaidColumns
 from everquery.stream import Stream
 
 LARGEST_TOTAL = 2**63 - 1
@@ -138,29 +138,21 @@ class Threshold(ByKeyQuery):
         return super().misfit(stream)
 
     @classmethod
-    def bad_rows(
-        cls,
-        stream: Stream,
-        keyed: Bools,
-        options: Mapping[str, Bools],
-        numbers: Mapping[str, NumberColumn],
-    ) -> Iterator[tuple[Bools, str]]:
+    def bad_rows(cls, said: SaidColumns) -> Iterator[tuple[Bools, str]]:
         """Yield which rows of a table can't be for what several columns say together, and why."""
-        yield from super().bad_rows(stream, keyed, options, numbers)
-        subtract = options["negative_subtract"]
-        yield subtract & options["count"], _COUNTS
-        if stream.weight is None:
-            yield subtract, f"negative needs a stream with a weight; {stream.name!r} has none"
+        yield from super().bad_rows(said)
+        subtract = said.options["negative_subtract"]
+        yield subtract & said.options["count"], _COUNTS
+        if said.stream.weight is None:
+            yield subtract, f"negative needs a stream with a weight; {said.stream.name!r} has none"
+        yield from _bad_zones(said)
 
-    @classmethod
-    def bad_spans(
-        cls, spans: Mapping[str, SpanColumn], zones: Mapping[str, pa.Array]
-    ) -> Iterator[tuple[Bools, str]]:
-        """Yield which rows of a table have zones that do not go with their periods, and why."""
-        if "zone" not in zones:
-            return
-        zoned = np.asarray(zones["zone"].is_valid())
-        every = spans.get("every")
+
+def _bad_zones(said: SaidColumns) -> Iterator[tuple[Bools, str]]:
+    """Yield which rows of a table have zones that do not go with their periods, and why."""
+    if "zone" in said.zones:
+        zoned = np.asarray(said.zones["zone"].is_valid())
+        every = said.spans.get("every")
         if every is None:
             yield zoned, "zone says whose days every means; give every too"
             return

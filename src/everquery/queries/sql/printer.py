@@ -36,7 +36,7 @@ def print_query(query: Query, stream: Stream) -> str:
         key = print_string(query.key) if isinstance(query.key, str) else str(query.key)
         conditions.append(f"{print_name(stream.key)} = {key}")
     if query.boxed:
-        for attribute, interval in query.box.items():
+        for attribute, interval in query.said_box.items():
             conditions.append(print_interval(print_name(attribute), interval))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return (
