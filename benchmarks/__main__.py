@@ -27,6 +27,7 @@ from benchmarks import (
     registry,
     spark_quantiles,
     spark_runtime,
+    spark_scale,
     threshold_engine,
     threshold_figures,
 )
@@ -49,6 +50,7 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         registry,
         spark_runtime,
         spark_quantiles,
+        spark_scale,
         cei_figures,
         threshold_figures,
         quantile_figures,
@@ -63,6 +65,7 @@ ALL_CORES = {
     registry.NAME,
     spark_runtime.NAME,
     spark_quantiles.NAME,
+    spark_scale.NAME,
 }  # the others run on one
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,6 +21,7 @@ from benchmarks import spark_jobs
 from benchmarks.findings import Figure, Findings, Panel, Table
 from benchmarks.harness import Scale
 from benchmarks.markets import Market
+from benchmarks.spark_files import Stock
 from benchmarks.spark_jobs import STREAM, WEIGHED
 from everquery.spark import EventSource, local_session, read_files, stop_session, watch
 from everquery.spark.session import QUERY_SETTINGS
@@ -71,7 +70,7 @@ class Bench:
         self.folder, self.market, self.rows, self.scale = folder, market, rows, scale
         self.spark: SparkSession = local_session("everquery benchmarks")
         self._jobs = 0
-        self.files = self._write_files()
+        self.stock = Stock(folder, market, rows, scale)
         table = market.table()
         self.many = self._registry("many", table)
         few = scale.pick(10_000, 100)
@@ -93,47 +92,17 @@ class Bench:
             engine.register_table(table, kind=kind)
         return url
 
-    def _write_files(self) -> list[Path]:
-        """Write the feed once; jobs read it under as many names as they need."""
-        stock = self.folder / "stock"
-        stock.mkdir()
-        per_file = self.rows // self.market.batch
-        batches = (strings for _, strings, _ in self.market.batches())
-        paths = []
-        for number in range(self.scale.pick(12, 4)):
-            path = stock / f"{number}.parquet"
-            table = pa.Table.from_batches(list(islice(batches, per_file)))
-            shares = np.random.default_rng(number).integers(1, 200, table.num_rows)
-            table = table.select(["symbol", "price"]).append_column("shares", pa.array(shares))
-            pq.write_table(table, path, row_group_size=self.rows // 4)
-            paths.append(path)
-        return paths
-
     def source(self, triggers: int, *, small: bool = False, schema: str = SCHEMA) -> DataFrame:
         """Return a stream of two files a trigger."""
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 2)
-        return reader.parquet(str(self._folder(triggers, small=small)))
+        return reader.parquet(str(self.stock.folder_of(triggers, few=FEW if small else None)))
 
     def past_the_pipe(
         self, triggers: int, *, small: bool = False, stream: eq.Stream = STREAM
     ) -> EventSource:
         """Return the same events, two files a trigger, for workers to read."""
-        folder = self._folder(triggers, small=small)
+        folder = self.stock.folder_of(triggers, few=FEW if small else None)
         return read_files(self.spark, stream, [folder], max_files_a_batch=2)
-
-    def _folder(self, triggers: int, *, small: bool) -> Path:
-        """Return a folder with two files a trigger; the stock comes again and again."""
-        folder = self.folder / f"in{self._jobs}"
-        folder.mkdir()
-        few = pq.read_table(self.files[0]).slice(0, FEW // 2)
-        for number in range(2 * triggers):
-            path = folder / f"{number:06}.parquet"
-            if small:
-                pq.write_table(few, path)
-            else:
-                os.link(self.files[number % len(self.files)], path)
-            os.utime(path, (number, number))
-        return folder
 
     def job(self, frame: DataFrame, at_end: Callable[[Path], None] | None = None) -> Any:  # noqa: ANN401
         """Run a job over all of its source; return its progress, trigger by trigger."""
@@ -261,7 +230,7 @@ class Bench:
         for _ in range(self.scale.pick(3, 1)):
             for name, make in jobs.items():
                 progress = self.job(make())
-                found[name].append(2 * self.rows / median(_seconds(p) for p in progress[WARM:]))
+                found[name].append(2 * self.rows / median(seconds_of(p) for p in progress[WARM:]))
                 rebuilt = [p.observedMetrics.get("everquery") for p in progress[1:]]
                 kept += [float(row["rebuilt"] == 0) for row in rebuilt if row is not None]
         self.spark.conf.set("spark.sql.shuffle.partitions", "2")
@@ -327,7 +296,7 @@ class Bench:
                 self.spark.conf.set("spark.sql.shuffle.partitions", "1" if alone else "2")
                 progress = self.job(make())
                 if turn:  # the first turn warms up
-                    times[name] = [_seconds(each) for each in progress][WARM:]
+                    times[name] = [seconds_of(each) for each in progress][WARM:]
         self.spark.conf.set("spark.sql.shuffle.partitions", "2")
         empty = median(times["empty"])
         for name, most in (("ours", 1.3), ("ours, from files", 1.1)):
@@ -351,7 +320,7 @@ class Bench:
         """Register queries while small batches flow; count triggers until the first notice."""
         folder = self.folder / "live"
         folder.mkdir()
-        few = pq.read_table(self.files[0]).slice(0, FEW)
+        few = pq.read_table(self.stock.files[0]).slice(0, FEW)
         reader = self.spark.readStream.schema(SCHEMA).parquet(str(folder))
         seen: list[tuple[int, set[str]]] = []
 
@@ -487,12 +456,13 @@ class _Feeder:
         self._number += 1
 
 
-def _seconds(progress: Any) -> float:  # noqa: ANN401 - pyspark's
+def seconds_of(progress: Any) -> float:  # noqa: ANN401 - pyspark's
+    """Return how long a trigger took."""
     return float(progress.durationMs["triggerExecution"]) / 1e3
 
 
 def rate_of(progress: list[Any], warm: int = WARM) -> float:
-    return float(median(each.numInputRows / _seconds(each) for each in progress[warm:]))
+    return float(median(each.numInputRows / seconds_of(each) for each in progress[warm:]))
 
 
 def told_of(progress: list[Any]) -> float | None:

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster: a master and two workers of one core each, on loopback."""
+"""A standalone Spark cluster: a master and workers of one core each, on loopback."""
 
 import os
 import shutil
@@ -20,7 +20,8 @@ MEMORY = "700m"
 class Cluster:
     """A master and its workers, each leading a group of processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: int = WORKERS, memory: str = MEMORY) -> None:
+        self._workers, self._memory = workers, memory
         self._folder = Path(tempfile.mkdtemp(prefix="everquery-cluster-"))
         self._home = Path(pyspark.__file__).parent
         self._environment = {
@@ -34,10 +35,10 @@ class Cluster:
             "PYSPARK_PYTHON": sys.executable,
         }
         self._port = free_port()
-        self._processes: dict[str, subprocess.Popen] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.url = f"spark://127.0.0.1:{self._port}"
 
-    def _start(self, name: str, *arguments: str) -> subprocess.Popen:
+    def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self._folder / f"{name}.log").open("wb") as log:
             self._processes[name] = subprocess.Popen(
                 [self._home / "bin" / "spark-class", *arguments],
@@ -56,14 +57,14 @@ class Cluster:
             "--port", str(self._port), "--webui-port", "0",
         )  # fmt: skip
         self._wait_for_log("master", "New state: ALIVE")
-        for number in range(WORKERS):
+        for number in range(self._workers):
             self.start_worker(number)
 
     def start_worker(self, number: int) -> None:
         name = f"worker{number}"
         self._start(
             name, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1",
-            "--webui-port", "0", "--cores", "1", "--memory", MEMORY,
+            "--webui-port", "0", "--cores", "1", "--memory", self._memory,
             "--work-dir", str(self._folder / name), self.url,
         )  # fmt: skip
         self._wait_for_log(name, "Successfully registered with master")

@@ -7,12 +7,13 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterable
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:
@@ -21,7 +22,13 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait_until(done, what: str, *, seconds: float = 120, processes=()) -> None:
+def wait_until(
+    done: Callable[[], bool],
+    what: str,
+    *,
+    seconds: float = 120,
+    processes: Iterable[subprocess.Popen[bytes]] = (),
+) -> None:
     """Return when `done` says so; fail if a process ends before, or if it takes too long."""
     give_up = time.monotonic() + seconds
     while not done():
@@ -31,7 +38,7 @@ def wait_until(done, what: str, *, seconds: float = 120, processes=()) -> None:
         time.sleep(0.05)
 
 
-def end(*processes: subprocess.Popen, seconds: float = 30) -> None:
+def end(*processes: subprocess.Popen[bytes], seconds: float = 30) -> None:
     """End processes that lead groups of their own, with all they started.
 
     They get so many seconds to end by themselves; none means that they are killed at once.
@@ -58,6 +65,6 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _signal(process: subprocess.Popen, number: int) -> None:
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
