@@ -380,7 +380,7 @@ class Bench:
             last = query.lastProgress
             if last is not None and (not events or 2 * self.rows * last.batchId > events[-1]):
                 events.append(2.0 * self.rows * last.batchId)
-                memory.append(_workers_megabytes())
+                memory.append(workers_megabytes())
                 disk.append(_megabytes(checkpoint))
             time.sleep(0.2)
         half = len(events) // 2
@@ -490,7 +490,7 @@ def _megabytes(folder: Path) -> float:
     return total / 1e6
 
 
-def _workers_megabytes() -> float:
+def workers_megabytes() -> float:
     """Return the resident memory of all Python workers of Spark; what they share counts once."""
     total = 0
     for status in Path("/proc").glob("[0-9]*/smaps_rollup"):

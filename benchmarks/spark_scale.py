@@ -26,6 +26,7 @@ from benchmarks.harness import Scale
 from benchmarks.markets import Market
 from benchmarks.spark_files import Stock
 from benchmarks.spark_jobs import STREAM
+from benchmarks.spark_runtime import workers_megabytes
 from everquery.spark import local_session, read_files, stop_session, watch
 
 NAME = "spark_scale"
@@ -70,12 +71,15 @@ class Cost:
         Seconds of a trigger with all events, and with few.
     busy_large, busy_small : float
         Seconds of processor time of the whole machine in such triggers.
+    megabytes : float
+        Resident memory of all Python workers at the end.
     """
 
     large: float
     small: float
     busy_large: float
     busy_small: float
+    megabytes: float
 
 
 def _in_one_process(stock: Stock, registry: str, scale: Scale) -> dict[int, Cost]:
@@ -113,11 +117,9 @@ def _costs(session: SparkSession, stock: Stock, registry: str, scale: Scale) -> 
     costs = {}
     for partitions in PARTITIONS:
         session.conf.set("spark.sql.shuffle.partitions", str(partitions))
-        times = [
-            _trigger(session, stock, registry, scale.pick(10, 4), small=small)
-            for small in (False, True)
-        ]
-        costs[partitions] = Cost(times[0][0], times[1][0], times[0][1], times[1][1])
+        small, busy_small = _trigger(session, stock, registry, scale.pick(10, 4), small=True)
+        large, busy_large = _trigger(session, stock, registry, scale.pick(10, 4), small=False)
+        costs[partitions] = Cost(large, small, busy_large, busy_small, workers_megabytes())
     return costs
 
 
@@ -200,12 +202,16 @@ def _say(findings: Findings, measured: dict[str, dict[int, Cost]], events: int) 
             "Partitions of state, in one process and on a cluster",
             [
                 "where, partitions", "events/s", "of one partition", f"ms with {FEW} events",
-                "processor ns an event",
+                "processor ns an event", "MB of workers",
             ],
             rows,
             "Two executors of one core each have no more cores than one process has. With one"
             " partition its worker reads for itself; with more, events are packed and shuffled.",
         )
+    )  # fmt: skip
+    findings.at_most(
+        "Spark, 1,000,000 borders from `read_files`, one partition: memory of all Python workers",
+        measured["one process"][1].megabytes / 1e3, 1.2, "GB",
     )  # fmt: skip
     model = Model.of(measured["cluster"], events)
     seen = events / measured["cluster"][2].large
