@@ -215,13 +215,15 @@ def _judge_one(file: Damaged) -> str:
     path = Path(_folder().name) / f"file{file.suffix}"
     path.write_bytes(file.content)
     engines = _taking_queries if file.kind else _watching
-    engine = engines.take()
+    engine = None  # nothing was given to one yet
     try:
         if file.kind:
             read = read_queries(path, progress=lambda _done, _total: None)
+            engine = engines.take()
             engine.register_table(read.table, kind=file.kind, on_error="skip")
         else:
             for piece in EventFile(path, STREAM).pieces():
+                engine = engine or engines.take()
                 engine.process(piece.batch).validate(full=True)
         word = "read"
     except EverqueryError:
@@ -230,7 +232,7 @@ def _judge_one(file: Damaged) -> str:
         word = "refused"
     finally:
         path.unlink()
-    if word == "read" or not engines.is_as_it_was(engine):
+    if engine is not None and (word == "read" or not engines.is_as_it_was(engine)):
         _use(engine, listed=bool(file.kind))
     return word
 
