@@ -20,11 +20,12 @@ import everquery as eq
 from everquery.errors import EverqueryError
 from everquery.sources.files import EventFile
 from everquery.sources.query_files import read_queries
+from tests.attack.untouched import Untouched
 
 STREAM = eq.Stream(
     "trades", key="symbol", time="ts", attributes=["price", "volume"], weight="n", grace=5
 )
-KINDS = ("range", "border", "threshold", "quantile")
+KINDS = ("range", "border", "threshold", "quantile", "silence")
 TEXTS = (".csv", ".jsonl", ".json")
 
 
@@ -92,6 +93,9 @@ def queries(kind: str) -> pa.Table:
     if kind == "quantile":
         columns |= {"attribute": ["price", "volume"] * (n // 2), "phi": [0.5] * n}
         columns |= {"epsilon": [0.02] * n, "last": [None, 100, 5_000, None] * (n // 4)}
+        return pa.table(columns)
+    if kind == "silence":
+        columns |= {"after": [5, 30] * (n // 2), "throttle": [None, 40] * (n // 2)}
         return pa.table(columns)
     low = np.round(rng.normal(12, 3, n), 2)
     columns |= {"price_lo": low, "price_hi": low + 5, "closed": ["both", None] * (n // 2)}
@@ -210,13 +214,17 @@ def _folder() -> tempfile.TemporaryDirectory:
 def _judge_one(file: Damaged) -> str:
     path = Path(_folder().name) / f"file{file.suffix}"
     path.write_bytes(file.content)
-    engine = eq.Engine(STREAM)
+    engines = _taking_queries if file.kind else _watching
+    engine = None  # nothing was given to one yet
     try:
         if file.kind:
             read = read_queries(path, progress=lambda _done, _total: None)
+            engine = engines.take()
             engine.register_table(read.table, kind=file.kind, on_error="skip")
         else:
-            _process(engine, EventFile(path, STREAM))
+            for piece in EventFile(path, STREAM).pieces():
+                engine = engine or engines.take()
+                engine.process(piece.batch).validate(full=True)
         word = "read"
     except EverqueryError:
         if file.genuine:
@@ -224,26 +232,34 @@ def _judge_one(file: Damaged) -> str:
         word = "refused"
     finally:
         path.unlink()
-    _use(engine)
+    if engine is not None and (word == "read" or not engines.is_as_it_was(engine)):
+        _use(engine, listed=bool(file.kind))
     return word
 
 
-def _process(engine: eq.Engine, file: EventFile) -> None:
+def _with_queries() -> eq.Engine:
+    engine = eq.Engine(STREAM)
     engine.register(eq.Border("band", {"price": (10, 20)}))
     engine.register(eq.Quantile("median", "volume", phi=0.5, epsilon=0.05, by_key=True))
-    for piece in file.pieces():
-        engine.process(piece.batch).validate(full=True)
+    engine.register(eq.Silence("gone", after=20))
+    return engine
 
 
-def _use(engine: eq.Engine) -> None:
-    """Whatever was taken, the engine goes on."""
-    engine.queries().validate(full=True)
+_taking_queries, _watching = Untouched(lambda: eq.Engine(STREAM)), Untouched(_with_queries)
+
+
+def _use(engine: eq.Engine, *, listed: bool) -> None:
+    """Whatever was taken, the engine goes on; its queries are listed if they came from a file."""
     engine.dead_letters().validate(full=True)
+    if listed:
+        engine.queries().validate(full=True)
     time = engine.process(STREAM_END).validate(full=True) if engine.key_type is None else None
     assert time is None
-    twin = eq.Engine(STREAM)
-    twin.restore(engine.snapshot())
-    assert twin.queries().equals(engine.queries())
+    _twin.restore(engine.snapshot())
+    if listed:
+        assert _twin.queries().equals(engine.queries())
+    assert repr(_twin.dead_letters().to_pylist()) == repr(engine.dead_letters().to_pylist())
 
 
+_twin = eq.Engine(STREAM)
 STREAM_END = pa.table({"symbol": ["z"], "ts": [10**6], "price": [1.0], "volume": [1.0], "n": [1]})

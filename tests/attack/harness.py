@@ -4,7 +4,8 @@
 ``n`` ways, one for each seed, and judges what comes of each. The functions are those of a module,
 so that a worker, which is a fresh Python, can import them. To see one failure alone, call
 ``judge(mutate(make_input(), random.Random(seed)))``. A long run has ``EVERQUERY_ATTACK=100000``;
-``EVERQUERY_ATTACK_SEED=10000000`` begins with other seeds.
+``EVERQUERY_ATTACK_SEED=10000000`` begins with other seeds, and ``EVERQUERY_ATTACK_WORKERS=1`` has
+one worker at a time.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ HANG_SECONDS = 10.0
 START_SECONDS = 180.0  # where kernels are compiled for the first time
 GROWTH_BYTES = 1 << 30
 ROOT = Path(__file__).parents[2]
+MEMORY = Path("/dev/shm")  # where a file waits for no disk
 
 
 @dataclass
@@ -70,7 +72,7 @@ def attack(
     seed: int,
     *,
     arguments: tuple[str, ...] = (),
-    workers: int = 2,
+    workers: int | None = None,
     hang_seconds: float = HANG_SECONDS,
     growth_bytes: int = GROWTH_BYTES,
 ) -> Outcome:
@@ -89,6 +91,7 @@ def attack(
     outcome = Outcome()
     seed += int(os.environ.get("EVERQUERY_ATTACK_SEED", "0"))
     waiting = list(range(seed, seed + n))[::-1]
+    workers = workers or int(os.environ.get("EVERQUERY_ATTACK_WORKERS", "2"))
     pool = [_Worker(functions, arguments, growth_bytes) for _ in range(min(workers, n))]
     try:
         while waiting or any(worker.seed is not None for worker in pool):
@@ -114,9 +117,13 @@ class _Worker:
         command = [sys.executable, "-m", __name__, json.dumps([functions, arguments, growth])]
         path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="everquery-attack-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None
+        )
+        environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": self._folder.name}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, bufsize=0,
+            cwd=ROOT, env=environment, bufsize=0,
         )  # fmt: skip
         self.answers = self._process.stdout
         self.seed: int | None = None
@@ -179,6 +186,7 @@ class _Worker:
         self._process.stdin.close()
         self.answers.close()
         self._errors.close()
+        self._folder.cleanup()
 
     def _said(self) -> str:
         self._errors.seek(0)

@@ -47,6 +47,8 @@ def table(kind: str, n: int, prefix: str) -> pa.Table:
         "ttl": pa.array(np.arange(n) + 100, mask=some),
         "throttle": pa.array(np.arange(n) + 2.5, mask=~some),
     }
+    if kind == "silence":
+        return pa.table({**columns, "after": np.arange(n) + 2.5})
     if kind == "quantile":
         columns |= {"attribute": ["price", "volume"] * n, "phi": np.linspace(0.1, 1, n)}
         columns |= {"epsilon": np.full(n, 0.1), "last": pa.array([100, None] * n, pa.int64())[:n]}
@@ -94,6 +96,35 @@ def fill(url: str) -> None:
         engine._log.registry.close()
 
 
+def fill_with(url: str, *kinds: str) -> None:
+    """Register queries of few kinds, in single, bulk and base rows: less to read than of all."""
+    first, *others = kinds
+    with eq.Engine(STREAM, registry=url, create=True) as engine:
+        engine.register_table(table(first, 12, "base"), kind=first)
+        engine.register(eq.Range("old", {"price": (3, 40)}))
+        engine.pause("base3")
+        engine.deregister("base4")
+        engine.compact_registry()
+        for kind in others:
+            engine.register_table(table(kind, 10, f"{kind} "), kind=kind)
+        engine.register(_SINGLE[first])
+        engine.register(_SINGLE[others[0]])
+        engine.deregister(["base5", f"{others[0]} 3"])
+        changed = table(first, 6, "base").set_column(1, "key", pa.array(["MSFT"] * 6))
+        engine.register_table(changed, kind=first, on_conflict="replace")
+        engine.resume("base3")
+        engine._log.registry.close()
+
+
+_SINGLE = {
+    "range": eq.Range("r", {"price": (1, 50)}, key="IBM", owner="ann", labels={"team": "fx"}),
+    "border": eq.Border("b", {"price": eq.Interval(4, 50, closed="both")}, dwell=3, ttl=50.5),
+    "threshold": eq.Threshold("t", {"volume": (1, None)}, total=7, repeat=True),
+    "quantile": eq.Quantile("q", "price", phi=0.5, epsilon=0.1, last=50, by_key=True),
+    "silence": eq.Silence("s", after=3, keys=["IBM", "HAL"], owner="ann"),
+}
+
+
 def answers(url: str) -> tuple[pa.Table, pa.Table]:
     """Open a registry, look at its queries, and let events come."""
     with eq.Engine("trades", registry=url, read_only=True) as engine:
@@ -130,6 +161,17 @@ def make_registry() -> Registry:
     path = Path(tempfile.mkdtemp(prefix="everquery-attack-")) / "queries.db"
     fill(f"sqlite:///{path}")
     return Registry(path, answers(f"sqlite:///{path}"))
+
+
+def make_registries() -> tuple[Registry, ...]:
+    """Return one with everything, and small ones, which are read several times as fast."""
+    whole = make_registry()
+    found = [whole]
+    for kinds in (("border", "range"), ("quantile", "threshold"), ("silence", "border")):
+        path = whole.path.with_name(f"{kinds[0]}.db")
+        fill_with(f"sqlite:///{path}", *kinds)
+        found.append(Registry(path, answers(f"sqlite:///{path}")))
+    return tuple(found)
 
 
 def copied(registry: Registry, *, forged: bool) -> Registry:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import everquery as eq
 from everquery.errors import EverqueryError
+from tests.attack.untouched import Untouched
 
 STREAM = eq.Stream(
     "trades", key="symbol", time="ts", attributes=["price", "volume"], weight="shares"
@@ -141,22 +142,30 @@ def judge(statements: Statements) -> str:
 
 
 def _judge_one(statement: Statement) -> str:
-    engine = eq.Engine(STREAM)
-    engine.register([eq.Border("ibm_band", {"price": (1, 5)}), eq.Range("ann: 40-50", {})])
-    engine.register(eq.Range("keys are texts", {}, key="IBM"))
+    engine = _engines.take()
     try:
         engine.sql(statement.text, statement.parameters)
         word = "run"
     except EverqueryError:
         word = "refused"
-    _use(engine)
+    if word == "run" or not _engines.is_as_it_was(engine):
+        _use(engine)
     return word
+
+
+def _with_queries() -> eq.Engine:
+    engine = eq.Engine(STREAM)
+    engine.register([eq.Border("ibm_band", {"price": (1, 5)}), eq.Range("ann: 40-50", {})])
+    engine.register(eq.Range("keys are texts", {}, key="IBM"))
+    return engine
+
+
+_engines = Untouched(_with_queries)
 
 
 def _use(engine: eq.Engine) -> None:
     """Whatever is registered now must be a query like others."""
-    listed = engine.queries()
-    listed.validate(full=True)
+    engine.queries().validate(full=True)
     try:
         notices = engine.process(
             pa.table(
@@ -173,6 +182,8 @@ def _use(engine: eq.Engine) -> None:
     except EverqueryError as error:
         if "Deregister it" not in str(error):  # a span that times can't tell
             raise
-    twin = eq.Engine(STREAM)
-    twin.restore(engine.snapshot())
-    assert twin.queries().equals(engine.queries())
+    _twin.restore(engine.snapshot())
+    assert _twin.queries().equals(engine.queries())
+
+
+_twin = eq.Engine(STREAM)

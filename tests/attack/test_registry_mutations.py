@@ -15,19 +15,25 @@ from tests.attack import registry_rows as rows
 from tests.attack.harness import attack, rounds
 
 
-def with_old_digests(registry, chance):
-    changed = rows.copied(registry, forged=False)
+def with_old_digests(registries, chance):
+    changed = rows.copied(chance.choice(registries), forged=False)
     rows.change(changed, chance)
-    return changed
+    return (changed,)
 
 
-def with_new_digests(registry, chance):
-    changed = rows.copied(registry, forged=True)
+def with_new_digests(registries, chance):
+    changed = rows.copied(chance.choice(registries), forged=True)
     rows.change(changed, chance)
-    return changed
+    return (changed,)
 
 
-def judge(registry):
+def judge(registries):
+    """Return what came of opening registries: that of the one that was changed, or several."""
+    words = {judge_one(registry) for registry in registries}
+    return words.pop() if len(words) == 1 else "several"
+
+
+def judge_one(registry):
     """Return what came of opening a registry; whatever is raised but for our errors is raised."""
     try:
         queries, notices = rows.answers(registry.url)
@@ -40,12 +46,18 @@ def judge(registry):
     return "right" if right else "valid"
 
 
-def judge_repair(registry):
-    """Repair a registry; then it must be whole, and open."""
+def judge_repair(registries):
+    """Repair registries; then they must be whole, and open."""
+    for registry in registries:
+        _judge_repair(registry)
+    return "repaired"
+
+
+def _judge_repair(registry):
     from everquery.engine import unreadable_streams
     from everquery.registry import Registry
 
-    judge(registry)
+    judge_one(registry)
     opened = Registry(registry.url, damaged=True)
     try:
         opened.find_damage()
@@ -65,29 +77,28 @@ def judge_repair(registry):
     # A row with another stream's name and a digest to match is that stream's.
     assert left == [] or (registry.forged and all(each.what == "stream" for each in left)), left
     assert registry.forged or unreadable_streams(registry.url) == []
-    return "repaired"
 
 
 def test_a_change_that_the_digests_do_not_know_is_found():
-    outcome = attack(rows.make_registry, with_old_digests, judge, rounds(250), 1)
+    outcome = attack(rows.make_registries, with_old_digests, judge, rounds(250), 1)
     outcome.check()
     assert outcome.counts["refused"] > outcome.counts["right"]
 
 
 def test_a_change_with_new_digests_is_refused_or_valid():
-    outcome = attack(rows.make_registry, with_new_digests, judge, rounds(250), 1_000_001)
+    outcome = attack(rows.make_registries, with_new_digests, judge, rounds(250), 1_000_001)
     outcome.check()
     assert outcome.counts["refused"] > 0
     assert outcome.counts["valid"] > 0
 
 
 def test_whatever_is_damaged_can_be_repaired():
-    outcome = attack(rows.make_registry, with_old_digests, judge_repair, rounds(80), 2_000_001)
+    outcome = attack(rows.make_registries, with_old_digests, judge_repair, rounds(80), 2_000_001)
     outcome.check()
 
 
 def test_whatever_is_forged_can_be_repaired():
-    outcome = attack(rows.make_registry, with_new_digests, judge_repair, rounds(40), 3_000_001)
+    outcome = attack(rows.make_registries, with_new_digests, judge_repair, rounds(40), 3_000_001)
     outcome.check()
 
 
@@ -151,6 +162,8 @@ def on_server(registry, chance):
 
 
 def test_on_a_server(postgres):
-    outcome = attack(make_on_server, on_server, judge, rounds(60), 5_000_001, arguments=(postgres,))
+    outcome = attack(
+        make_on_server, on_server, judge_one, rounds(60), 5_000_001, arguments=(postgres,)
+    )
     outcome.check()
     assert outcome.counts["refused"] > outcome.counts["right"]

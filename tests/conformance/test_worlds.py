@@ -44,8 +44,12 @@ def random_stream(rng):
 
 
 def random_changes(rng, stream, time, live, paused, *, steps):
-    """Yield changes; each names another query, so that a compaction in between hides nothing."""
-    named = set()
+    """Yield changes; each names another query, so that a compaction in between hides nothing.
+
+    It would hide that a quantile query was registered while one that is gone kept the rows of its
+    lane, so after such a registration none of them goes. Followers look when time moves on.
+    """
+    named, fed = set(), False
     for _ in range(int(rng.integers(0, 6))):
         what = str(
             rng.choice(
@@ -62,24 +66,30 @@ def random_changes(rng, stream, time, live, paused, *, steps):
             if steps and stream.time:
                 moved = {"advance": rng.integers(0, 9), "reset_time": -rng.integers(0, 9)}
                 yield what, int(time + moved[what]) if what in moved else None
-                named = set()
+                if what != "reset_time":
+                    named, fed = set(), False
         else:
-            lasting = {name for name, query in live.items() if not may_end(query)}
+            kept = {name for name, query in live.items() if fed and query.kind == "quantile"}
+            lasting = {name for name, query in live.items() if not may_end(query)} - kept
             fits = {
                 "register": set(NAMES) - set(live),
                 "resume": paused & set(live),
                 "replace": lasting,
+                "deregister": set(live) - kept,
             }.get(what, set(live))
             choice = sorted(fits - named)
             if choice:
                 name = str(rng.choice(choice))
                 named.add(name)
                 paused.add(name) if what == "pause" else paused.discard(name)
-                if what == "register":
-                    live[name] = random_query(rng, name, stream)
-                    yield what, live[name]
-                elif what == "replace":
-                    live[name] = replacement(rng, live[name], stream)
+                if what in ("register", "replace"):
+                    new = what == "register"
+                    live[name] = (
+                        random_query(rng, name, stream)
+                        if new
+                        else replacement(rng, live[name], stream)
+                    )
+                    fed |= live[name].kind == "quantile"
                     yield what, live[name]
                 else:
                     if what == "deregister":

@@ -123,6 +123,11 @@ def test_a_whole_registry_has_no_damage(url):
             [(10, "head")],
         ),
         (
+            "UPDATE everquery_streams SET head = 0",
+            "damaged at position 0: the rows from here to 10 are one too many",
+            [(10, "head")],
+        ),
+        (
             "UPDATE everquery_streams SET head = -3",
             "row of stream 'trades' is damaged: its head is -3, which is no position",
             [(10, "head")],
@@ -173,6 +178,44 @@ def test_what_is_damaged_is_told_and_repaired(url, statement, told, found):
     engine.register(eq.Range("new", {}))
     assert ids(url)[-1] == "new"
     assert damages(url) == []
+
+
+@pytest.mark.parametrize("head", [0, 8])
+def test_a_reader_does_not_begin_with_a_head_that_hides_rows_13(url, head):
+    run(url, "UPDATE everquery_streams SET head = :head", head=head)
+    registry = Registry(url)
+    with pytest.raises(
+        RegistryDamagedError, match=f"at position {head}: .* to 10 are one too many"
+    ):
+        registry.log_reader("trades").begin("job")
+    registry.close()
+
+
+def test_a_head_before_the_compacted_base_hides_no_queries_13(url):
+    with eq.Engine(STREAM, registry=url) as engine:
+        engine.compact_registry()
+        snapshot = engine.snapshot()
+        engine._log.registry.close()
+    run(url, "UPDATE everquery_streams SET head = 0")
+    with pytest.raises(RegistryDamagedError, match="its base is '10, behind its head 0'"):
+        eq.open(url)
+    assert damages(url) == [(10, "head")]
+    repair(url)
+    assert ids(url) == ALL
+    engine = eq.Engine(STREAM, registry=url)
+    engine.restore(snapshot)
+    assert engine.queries()["id"].to_pylist() == ALL
+
+
+def test_a_snapshot_at_a_head_that_hides_rows_13(url, caplog):
+    with eq.Engine(STREAM, registry=url) as engine:
+        snapshot = engine.snapshot()
+        engine.register(eq.Range("later", {}))
+        engine._log.registry.close()
+    run(url, "UPDATE everquery_streams SET head = 10")
+    with caplog.at_level(logging.WARNING):
+        eq.Engine(STREAM, registry=url, snapshot=snapshot)
+    assert "the rows from here to 11 are one too many" in caplog.text
 
 
 def test_rows_that_change_places_are_found(url):

@@ -64,6 +64,7 @@ class QueryLog:
         self._lazy = lazy
         self.hold_ends = False  # whether queries that ended are not reported with each step
         self._followed = 0.0  # when that was done for a single event
+        self._read = False  # whether the log was read once: where it ends may be damaged
         self._counted = False  # whether it has been seen that there are queries, or said that not
         self._outage = Outage(self._stream.name)
         self._definition = Definition(self._stream)
@@ -78,6 +79,7 @@ class QueryLog:
         """Have another shard from now on, which stands at this position."""
         self._whole_or_torn = shard
         self.position = position
+        self._read = False
         self._outage = Outage(self._stream.name)
 
     def refresh(self) -> int:
@@ -87,11 +89,12 @@ class QueryLog:
         before = self.position
         head = self._definition.look(self.registry)
         self._outage.check(head, before)
-        if head > before:
+        if head > before or not self._read:
             stored = self._definition.stored
             with contextlib.closing(self.registry.read(stored, before)) as entries:
                 for entry in entries:
                     self._take(entry)
+            self._read = True
             if not self._lazy:
                 self._shard.queries.settle()
         return self.position - before

@@ -17,13 +17,25 @@ from sqlalchemy import Connection, text
 
 from everquery.errors import RegistryLostError, UnknownStreamError
 from everquery.registry.codec import TOGETHER
-from everquery.registry.rows import LogRow, base_rows, expect_end, log_rows, whole_number
+from everquery.registry.rows import (
+    LogRow,
+    base_rows,
+    expect_end,
+    is_whole,
+    log_rows,
+    whole_number,
+)
 
 FORGET_SECONDS = 7 * 24 * 3_600
 SEEN_SECONDS = 3_600  # how often a reader without news says that it is there
 NO_BASE = -1
 
 _STREAM = text("SELECT head, base FROM everquery_streams WHERE name = :stream")
+_BEHIND_HEAD = text(
+    "SELECT head, max(first + count) AS last FROM everquery_changes"
+    " JOIN everquery_streams ON name = stream"
+    " WHERE stream = :stream AND first >= head GROUP BY head"
+)
 _BEGINS = text("SELECT 1 FROM everquery_changes WHERE stream = :stream AND first = :at")
 _LAST_WITHIN = text(
     "SELECT max(first) FROM everquery_changes"
@@ -103,6 +115,10 @@ class LogReader:
         """Enter a new reader; return the base that it begins with, and the head."""
         with self._writing() as connection:
             head, base = self._look(connection)
+            hidden = connection.execute(_BEHIND_HEAD, {"stream": self._stream}).one_or_none()
+            if hidden is not None:
+                last = hidden.last if is_whole(hidden.last) else hidden.head + 1
+                expect_end(self._stream, last, hidden.head)
             connection.execute(_INSERT, self._entry(reader, base, base))
             return base, head
 

@@ -259,6 +259,8 @@ class BruteForce:
     def _judge_anew(self, standing: Standing) -> None:
         """Note of which keys the deadlines have come, by how far time is now."""
         standing.overdue.clear()
+        if standing.announce:  # the next step tells them
+            return
         for key in self._watched():
             moment = self._deadline(standing, key)
             if moment is not None and self._passed is not None and moment <= self._passed:

@@ -9,7 +9,7 @@ import everquery as eq
 from everquery.errors import InvalidBatchError, InvalidStreamError, SnapshotError
 from everquery.state import clock_guard
 from everquery.testing import BruteForce
-from tests.attack.snapshots import joined, parts_of
+from tests.attack.forging import joined, parts_of
 
 BOX = {"x": (0, 10)}
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.float64())])

@@ -40,7 +40,8 @@ def run(store, changes, events, position=0):
 @pytest.fixture(scope="module")
 def genuine():
     store = MemoryStore()
-    known = tuple(query for query in queries(0, "old") if query.id != "old ends")
+    parts = [part for query in queries(0, "old") for part in query.parts()]
+    known = tuple(query for query in parts if query.id != "old ends")
     position = run(store, [Register(known)], batch(0, 0, 60, 1, bad=True))
     position = run(store, [], batch(0, 12, 40, 2), position)
     position = run(store, [Deregister(pa.array(["old range"]))], batch(0, 20, 30, 3), position)

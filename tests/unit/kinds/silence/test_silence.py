@@ -12,6 +12,7 @@ from everquery.errors import InvalidBatchError, InvalidQueryError, InvalidTableE
 from everquery.queries.sql import print_query, read_sql
 from everquery.shard import upkeep
 from everquery.shard.parts import parts_of
+from everquery.testing import BruteForce, assert_same_notices, notices_of
 
 STREAM = eq.Stream("rooms", key="room", time="t", attributes=["x"])
 COLUMNS = ("query_id", "event", "key", "time", "seq", "reason")
@@ -391,3 +392,30 @@ def test_a_flush_before_the_first_batch_changes_nothing():
     notices = engine.process(pa.table({"t": [0, 5], "x": [1.0, None]}))
     told = [(row["event"], row["time"]) for row in notices.to_pylist()]
     assert told == [("silent", 1), ("back", 5)]
+
+
+@pytest.mark.parametrize("late", ["register", "resume", "replace"])
+def test_what_is_to_be_announced_is_told_after_time_was_set_back(engine, late):
+    """In the twin as in the engine."""
+    query = eq.Silence("gone", after=5)
+    twin = BruteForce(STREAM)
+    for each in (engine, twin):
+        if late != "register":
+            each.register(query if late == "resume" else eq.Silence("gone", after=7))
+        if late == "resume":
+            each.pause("gone")
+    events = [("attic", 0), ("cellar", 20)]
+    engine.process(table(*events))
+    twin.process([{"room": room, "t": time, "x": float(time)} for room, time in events])
+    for each in (engine, twin):
+        if late == "resume":
+            each.resume("gone")
+        elif late == "replace" and each is engine:
+            each.register(query, replace=True)
+        else:
+            getattr(each, late)(query)
+        each.reset_time(18)
+    told = engine.process(table())
+    reason = {"register": "registered", "resume": "resumed", "replace": "replaced"}[late]
+    assert rows(told) == [("gone", "silent", "attic", 5, 0, reason)]
+    assert_same_notices(notices_of(told, STREAM), twin.process([]))
