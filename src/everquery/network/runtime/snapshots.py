@@ -1,0 +1,114 @@
+"""The state of a run as bytes: one frame with the parts of streams, boxes and arcs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from everquery.core.arrow_bytes import checked_table, table_bytes
+from everquery.core.framing import Content, pack, unpack
+from everquery.errors import EverqueryError, SnapshotError
+from everquery.network.operator import Saved
+from everquery.network.rows import joined
+from everquery.network.runtime.intake import Intake
+from everquery.network.runtime.plan import Plan
+
+if TYPE_CHECKING:
+    from everquery.network.model import Network
+
+KIND = "network"
+
+
+def save(network: Network, plan: Plan, intakes: Mapping[str, Intake]) -> bytes:
+    """Return the state of a run."""
+    header: dict[str, Any] = {"kind": KIND, "network": network.name, "digest": _digest(network)}
+    contents: dict[str, Content] = {}
+    parts: dict[str, Any] = {}
+    for name, intake in intakes.items():
+        parts[f"stream/{name}"] = _put(intake.save(), f"stream/{name}", contents)
+    for name, node in plan.nodes.items():
+        parts[f"box/{name}"] = _put(node.operator.save(), f"box/{name}", contents)
+        for at, arc in enumerate(node.arcs):
+            waiting = joined(arc.pieces, node.operator.inputs[at])
+            saved = Saved({"clock": _number(arc.clock), "passed": arc.passed}, {"rows": waiting})
+            parts[f"arc/{name}/{at}"] = _put(saved, f"arc/{name}/{at}", contents)
+    header["parts"] = parts
+    return pack(header, contents)
+
+
+def read(network: Network, snapshot: bytes) -> dict[str, Saved]:
+    """Return the parts of a snapshot by their names.
+
+    Raises
+    ------
+    SnapshotError
+        If it is damaged, or of another network.
+    """
+    header, _, strings = unpack(snapshot)
+    if header.get("kind") != KIND or header.get("digest") != _digest(network):
+        raise SnapshotError(
+            f"the snapshot is of network {header.get('network')!r}, or of another state of its"
+            f" boxes, and this is {network.name!r} as it is now"
+        )
+    found: dict[str, Saved] = {}
+    for name, values in header["parts"].items():
+        found[name] = Saved(values)
+    for full, content in strings.items():
+        name, _, rest = full.partition("|")
+        kind, _, own = rest.partition("|")
+        if kind == "table":
+            found[name].tables[own] = checked_table(content, f"rows of {name}")
+        else:
+            found[name].strings[own] = content
+    return found
+
+
+def load_intakes(saved: Mapping[str, Saved], intakes: Mapping[str, Intake]) -> None:
+    """Give streams their state."""
+    for name, intake in intakes.items():
+        _loaded(name, lambda name=name, intake=intake: intake.load(saved[f"stream/{name}"]))
+
+
+def load_nodes(saved: Mapping[str, Saved], plan: Plan) -> None:
+    """Give boxes and arcs their state."""
+    for name, node in plan.nodes.items():
+        if f"box/{name}" not in saved and node.operator.stateless:
+            continue
+        _loaded(name, lambda name=name, node=node: node.operator.load(saved[f"box/{name}"]))
+        for at, arc in enumerate(node.arcs):
+            part = saved[f"arc/{name}/{at}"]
+            clock = part.values["clock"]
+            arc.clock = float(clock) if isinstance(clock, str) else clock
+            arc.passed = part.values["passed"]
+            rows = part.tables["rows"]
+            arc.pieces = [rows] if rows.num_rows else []
+            arc.fresh = bool(rows.num_rows)
+
+
+def _loaded(name: str, work: Any) -> None:  # noqa: ANN401 - a function without arguments
+    try:
+        work()
+    except EverqueryError:
+        raise
+    except (KeyError, ValueError, TypeError, IndexError, pa.ArrowException) as error:
+        raise SnapshotError(f"the state of {name!r} can't be read: {error!r}") from error
+
+
+def _put(saved: Saved, name: str, contents: dict[str, Content]) -> dict[str, Any]:
+    for own, table in saved.tables.items():
+        contents[f"{name}|table|{own}"] = table_bytes(table)
+    for own, content in saved.strings.items():
+        contents[f"{name}|bytes|{own}"] = content
+    return saved.values
+
+
+def _number(clock: float) -> Any:  # noqa: ANN401 - a number, or the word of an infinity
+    return str(clock) if clock in (float("inf"), float("-inf")) else clock
+
+
+def _digest(network: Network) -> str:
+    text = repr((network.streams, network.boxes, network.points))
+    return blake2b(text.encode(), digest_size=16).hexdigest()
