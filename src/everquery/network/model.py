@@ -104,17 +104,23 @@ class Network:
         """
         return yaml_form.write(self)
 
-    def start(self, *, optimize: bool = True) -> Run:
+    def start(self, *, optimize: bool = True, keep: Iterable[str] = ()) -> Run:
         """Return the network, running in this process.
 
         Parameters
         ----------
         optimize : bool
             Whether boxes are fused, reordered and given projections; outputs are the same.
+        keep : names of boxes, optional
+            Boxes that come out as they are, for taps and for who attaches later.
         """
         from everquery.network.runtime.run import Run
 
-        return Run(self, optimize=optimize)
+        return Run(self, optimize=optimize, keep=keep)
+
+    def explain(self) -> str:
+        """Return the boxes as they are and as the optimizer would run them."""
+        return self.start().explain()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Network) and self._parts() == other._parts()

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from everquery.errors import EverqueryError, InvalidBatchError, InvalidNetworkError
+from everquery.network.optimizer.explaining import explained
+from everquery.network.optimizer.fusing import simplified
+from everquery.network.optimizer.siblings import Routed
+from everquery.network.optimizer.structure import structured
 from everquery.network.rows import Flow
 from everquery.network.runtime import snapshots, tables
 from everquery.network.runtime.arcs import MOST_UNREAD, Kept, Tap
@@ -18,6 +22,8 @@ from everquery.network.runtime.plan import Node, Plan, make_plan
 if TYPE_CHECKING:
     from everquery.network.model import Network
 
+MEASURED = 100  # calls after which filters are ordered by their figures
+
 
 class Run:
     """A running network; `Network.start` makes one.
@@ -26,9 +32,18 @@ class Run:
     what came out. How rows are divided into batches changes no output.
     """
 
-    def __init__(self, network: Network, *, optimize: bool = True) -> None:
+    def __init__(
+        self, network: Network, *, optimize: bool = True, keep: Iterable[str] = ()
+    ) -> None:
         self.network = network
         self.optimized = optimize
+        self._seen = {*keep, *network.points, *(one.source for one in network.outputs.values())}
+        self._notes: list[str] = []
+        self._boxes = dict(network.readable)
+        if optimize:
+            roots = {name: source.row_type() for name, source in network.streams.items()}
+            self._boxes, self._notes = structured(self._boxes, roots, self._seen)
+        self._calls = 0
         self._intakes = {name: Intake(source) for name, source in network.streams.items()}
         self._kept = {name: Kept(MOST_UNREAD) for name in network.outputs}
         self._taps: list[Tap] = []
@@ -37,7 +52,32 @@ class Run:
 
     def _planned(self, before: Plan | None) -> Plan:
         roots = {name: intake.row_type for name, intake in self._intakes.items()}
-        return make_plan(self.network.readable, roots, before)
+        boxes, self._done = self._boxes, list(self._notes)
+        if self.optimized:
+            figures = {} if before is None else tables.measured(before)
+            seen = {*self._seen, *(tap.source for tap in self._taps)}
+            boxes, notes = simplified(boxes, roots, seen, figures)
+            self._done += notes
+        return make_plan(boxes, roots, before)
+
+    def _replan(self) -> None:
+        """Drain all boxes, and go on with the boxes that are best now; state stays."""
+        self._drain()
+        self._plan = self._planned(self._plan)
+
+    def optimize(self) -> str:
+        """Order filters by what they have cost and let through so far; return `explain`.
+
+        A run does this by itself after its first hundred calls.
+        """
+        if self.optimized:
+            self._replan()
+        return self.explain()
+
+    def explain(self) -> str:
+        """Return the boxes as they were given and as they run, and what was done between."""
+        after = {name: node.box for name, node in self._plan.nodes.items()}
+        return explained(self.network.name, self.network.readable, after, self._done)
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -69,6 +109,9 @@ class Run:
             self._send(name, self._intakes[name].take(batch))
         if not self._paused:
             self._drain()
+            self._calls += 1
+            if self._calls == MEASURED and self.optimized:
+                self._replan()
         return self.read(read)
 
     def finish(self) -> dict[str, pa.Table]:
@@ -125,6 +168,10 @@ class Run:
         for output, spec in self._outputs().items():
             if spec.source == name:
                 self._kept[output].add(flow.rows)
+        if isinstance(flow, Routed):
+            for arc in self._plan.readers[name]:
+                arc.put(Flow(flow.parts[arc.target], flow.clock))
+            return
         for arc in self._plan.readers[name]:
             arc.put(flow)
 
@@ -175,12 +222,20 @@ class Run:
         most : int, optional
             How many rows it keeps for its reader; 100,000 without it.
         """
-        if source not in self._plan.types:
+        known = {**self.network.types, **self._plan.types}
+        if source not in known:
             raise InvalidNetworkError(
-                f"there is no arc from {source!r}; there are {', '.join(self._plan.types)}"
+                f"there is no arc from {source!r}; there are {', '.join(self.network.types)}"
+            )
+        if self._boxes.get(source, source) != self.network.readable.get(source, source):
+            raise InvalidNetworkError(
+                f"{source!r} was rewritten when the run started, because nobody read its rows;"
+                f" start with keep=[{source!r}]"
             )
         tap = Tap(source) if most is None else Tap(source, most)
         self._taps.append(tap)
+        if source not in self._plan.types:
+            self._replan()
         return tap
 
     def untap(self, tap: Tap) -> None:
@@ -199,12 +254,12 @@ class Run:
 
     def snapshot(self) -> bytes:
         """Return the state of all streams, boxes and arcs as bytes, for `restore`."""
-        return snapshots.save(self.network, self._plan, self._intakes)
+        return snapshots.save(self.network, self._boxes, self._plan, self._intakes)
 
     def restore(self, snapshot: bytes) -> None:
         """Become the run that a snapshot was taken of, which is of the same network."""
-        saved = snapshots.read(self.network, snapshot)
-        fresh = Run(self.network, optimize=self.optimized)
+        saved = snapshots.read(self.network, self._boxes, snapshot)
+        fresh = Run(self.network, optimize=self.optimized, keep=self._seen)
         snapshots.load_intakes(saved, fresh._intakes)
         fresh._plan = fresh._planned(None)
         snapshots.load_nodes(saved, fresh._plan)

@@ -15,6 +15,7 @@ from everquery.network.operator import Saved
 from everquery.network.rows import joined
 from everquery.network.runtime.intake import Intake
 from everquery.network.runtime.plan import Plan
+from everquery.network.spec import Box
 
 if TYPE_CHECKING:
     from everquery.network.model import Network
@@ -22,9 +23,15 @@ if TYPE_CHECKING:
 KIND = "network"
 
 
-def save(network: Network, plan: Plan, intakes: Mapping[str, Intake]) -> bytes:
+def save(
+    network: Network, boxes: Mapping[str, Box], plan: Plan, intakes: Mapping[str, Intake]
+) -> bytes:
     """Return the state of a run."""
-    header: dict[str, Any] = {"kind": KIND, "network": network.name, "digest": _digest(network)}
+    header: dict[str, Any] = {
+        "kind": KIND,
+        "network": network.name,
+        "digest": _digest(network, boxes),
+    }
     contents: dict[str, Content] = {}
     parts: dict[str, Any] = {}
     for name, intake in intakes.items():
@@ -39,7 +46,7 @@ def save(network: Network, plan: Plan, intakes: Mapping[str, Intake]) -> bytes:
     return pack(header, contents)
 
 
-def read(network: Network, snapshot: bytes) -> dict[str, Saved]:
+def read(network: Network, boxes: Mapping[str, Box], snapshot: bytes) -> dict[str, Saved]:
     """Return the parts of a snapshot by their names.
 
     Raises
@@ -48,10 +55,10 @@ def read(network: Network, snapshot: bytes) -> dict[str, Saved]:
         If it is damaged, or of another network.
     """
     header, _, strings = unpack(snapshot)
-    if header.get("kind") != KIND or header.get("digest") != _digest(network):
+    if header.get("kind") != KIND or header.get("digest") != _digest(network, boxes):
         raise SnapshotError(
-            f"the snapshot is of network {header.get('network')!r}, or of another state of its"
-            f" boxes, and this is {network.name!r} as it is now"
+            f"the snapshot is of network {header.get('network')!r} with other boxes, or optimised"
+            f" otherwise, and this is {network.name!r}"
         )
     found: dict[str, Saved] = {}
     for name, values in header["parts"].items():
@@ -109,6 +116,6 @@ def _number(clock: float) -> Any:  # noqa: ANN401 - a number, or the word of an 
     return str(clock) if clock in (float("inf"), float("-inf")) else clock
 
 
-def _digest(network: Network) -> str:
-    text = repr((network.streams, network.boxes, network.points))
+def _digest(network: Network, boxes: Mapping[str, Box]) -> str:
+    text = repr((network.streams, sorted(boxes.items())))
     return blake2b(text.encode(), digest_size=16).hexdigest()
