@@ -15,6 +15,7 @@ from everquery.network.operator import Saved
 from everquery.network.rows import joined
 from everquery.network.runtime.intake import Intake
 from everquery.network.runtime.plan import Plan
+from everquery.network.runtime.points import History
 from everquery.network.spec import Box
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ KIND = "network"
 
 
 def save(
-    network: Network, boxes: Mapping[str, Box], plan: Plan, intakes: Mapping[str, Intake]
+    network: Network,
+    boxes: Mapping[str, Box],
+    plan: Plan,
+    intakes: Mapping[str, Intake],
+    histories: Mapping[str, History],
 ) -> bytes:
     """Return the state of a run."""
     header: dict[str, Any] = {
@@ -36,6 +41,8 @@ def save(
     parts: dict[str, Any] = {}
     for name, intake in intakes.items():
         parts[f"stream/{name}"] = _put(intake.save(), f"stream/{name}", contents)
+    for name, history in histories.items():
+        parts[f"point/{name}"] = _put(history.save(plan.types[name]), f"point/{name}", contents)
     for name, node in plan.nodes.items():
         parts[f"box/{name}"] = _put(node.operator.save(), f"box/{name}", contents)
         for at, arc in enumerate(node.arcs):
@@ -73,8 +80,12 @@ def read(network: Network, boxes: Mapping[str, Box], snapshot: bytes) -> dict[st
     return found
 
 
-def load_intakes(saved: Mapping[str, Saved], intakes: Mapping[str, Intake]) -> None:
-    """Give streams their state."""
+def load_intakes(
+    saved: Mapping[str, Saved], intakes: Mapping[str, Intake], histories: Mapping[str, History]
+) -> None:
+    """Give streams and connection points their state."""
+    for name, history in histories.items():
+        _loaded(name, lambda name=name, history=history: history.load(saved[f"point/{name}"]))
     for name, intake in intakes.items():
         _loaded(name, lambda name=name, intake=intake: intake.load(saved[f"stream/{name}"]))
 
