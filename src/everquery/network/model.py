@@ -118,6 +118,12 @@ class Network:
 
         return Run(self, optimize=optimize, keep=keep)
 
+    def draw(self) -> str:
+        """Return a picture of the network, as SVG."""
+        from everquery.network.picture import draw
+
+        return draw(self)
+
     def explain(self) -> str:
         """Return the boxes as they are and as the optimizer would run them."""
         return self.start().explain()
