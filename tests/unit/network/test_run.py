@@ -117,7 +117,7 @@ def test_columns_without_a_role_have_types():
         """
         network: doors
         streams:
-          visits: 
+          visits:
             {key: door, time: ts, columns: {badge: string, open: boolean, count: integer}}
         boxes:
           opened: {box: filter, from: visits, where: "open AND badge LIKE 'x%'"}
