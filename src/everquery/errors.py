@@ -9,6 +9,7 @@
     │   ├── QuotaError                        more live queries than their owner may have
     │   └── InvalidTableError                 a table of queries with bad rows; see ``errors``
     ├── InvalidSqlError         (ValueError)  SQL that can't be read (in everquery.queries.sql)
+    ├── InvalidNetworkError     (ValueError)  a network, or a change of one, that can't be
     ├── UnknownQueryError       (KeyError)    no live query has this id
     ├── UnknownStreamError      (KeyError)    the registry has no such stream
     ├── RegistryError                         the registry can't be opened, read or written
@@ -87,6 +88,10 @@ class InvalidTableError(InvalidQueryError):
     def __init__(self, message: str, errors: pa.Table) -> None:
         super().__init__(message)
         self.errors = errors
+
+
+class InvalidNetworkError(EverqueryError, ValueError):
+    """A network of boxes, or a change of a running one, can't be; names the box and the arrow."""
 
 
 class UnknownQueryError(EverqueryError, KeyError):

@@ -11,6 +11,7 @@ from everquery.errors import (
     DuplicateQueryError,
     EverqueryError,
     InvalidBatchError,
+    InvalidNetworkError,
     InvalidQueryError,
     InvalidStreamError,
     InvalidTableError,
@@ -33,11 +34,16 @@ from everquery.sinks.readable import readable
 from everquery.stream import Stream
 
 if TYPE_CHECKING:
+    from everquery.network import Network
     from everquery.registry import Registry
 else:
 
     def __getattr__(name: str) -> object:
-        """Load the registry when it is asked for: databases take a fifth of a second."""
+        """Load what takes long when it is asked for: databases, the reader of SQL expressions."""
+        if name == "Network":
+            from everquery.network import Network
+
+            return Network
         if name != "Registry":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return registries.Registry
@@ -56,10 +62,12 @@ __all__ = [
     "Explanation",
     "Interval",
     "InvalidBatchError",
+    "InvalidNetworkError",
     "InvalidQueryError",
     "InvalidSqlError",
     "InvalidStreamError",
     "InvalidTableError",
+    "Network",
     "Notice",
     "Quantile",
     "Query",

@@ -1,0 +1,1 @@
+"""SQL expressions over Arrow columns: read by sqlglot, typed before they run, vectorised."""

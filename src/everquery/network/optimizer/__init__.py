@@ -1,0 +1,1 @@
+"""Networks that do the same with less work."""
