@@ -1,0 +1,121 @@
+"""The shedder of a run: puts droppers in and takes them out as the controller says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from everquery.network.analysis.layout import Layout, Place
+from everquery.network.analysis.load import Load
+from everquery.network.ends import Output
+from everquery.network.runtime.plan import Plan
+from everquery.network.scheduling.queue import Queue
+from everquery.network.scheduling.terms import Terms
+from everquery.network.shedding.controller import Controller
+from everquery.network.shedding.gates import Gates, samples_of
+from everquery.network.shedding.histograms import Histogram
+from everquery.network.shedding.offers import offers
+from everquery.network.shedding.saved import (
+    load_gates,
+    load_histogram,
+    save_gates,
+    save_histogram,
+)
+from everquery.network.shedding.steps import Greedy, Offer, Step
+from everquery.network.utility import delay_graph, good_until, loss_graph, value_graph
+
+
+class Shedder:
+    """Gates, histograms and controller of a run."""
+
+    def __init__(self, outputs: Mapping[str, Output], may: frozenset[str], terms: Terms) -> None:
+        graphs = {name: loss_graph(one.qos, one.shed) for name, one in outputs.items()}
+        zones = [
+            good_until(graph)
+            for one in outputs.values()
+            if (graph := delay_graph(one.qos)) is not None
+        ]
+        self.gates = Gates()
+        self.controller = Controller(
+            Greedy({name: graphs[name] for name in outputs if name in may}),
+            terms.capacity * terms.headroom,
+            terms.patience,
+            terms.calm,
+            max(min(zones, default=0.0), terms.interval),
+        )
+        self.histograms = {
+            name: Histogram(*valued)
+            for name in outputs
+            if name in may and (valued := value_graph(outputs[name].qos)) is not None
+        }
+
+    def see(self, output: str, rows: pa.Table) -> None:
+        """Take in rows that reached an output."""
+        if output in self.histograms:
+            self.histograms[output].add(rows)
+
+    def prepare(self, load: Load) -> None:
+        """Put in what rates that are expected ask for."""
+        for step in self.controller.prepare(load):
+            self.gates.put(step)
+
+    def tick(
+        self,
+        plan: Plan,
+        layout: Layout,
+        load: Load,
+        queued: Mapping[str, int],
+        late: list[str],
+    ) -> None:
+        """End an interval of time: shed more, or less."""
+        removed, added = self.controller.tick(
+            load,
+            load.waiting(queued),
+            late=bool(late),
+            offers=lambda: self._offers(plan, layout),
+        )
+        for step in removed:
+            self.gates.take_out(step)
+        for step in added:
+            for dropper in self.gates.put(step):
+                for queue in _queues(plan, dropper.place):
+                    queue.shed(dropper)
+        shed_by_value = {
+            name for step in self.controller.steps if step.intervals for name in step.outputs
+        }
+        for name, histogram in self.histograms.items():
+            histogram.frozen = name in shed_by_value
+
+    def save(self) -> dict[str, Any]:
+        """Return the state as plain values."""
+        return {
+            "gates": save_gates(self.gates, self.controller),
+            "histograms": {name: save_histogram(one) for name, one in self.histograms.items()},
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Take a state that `save` gave."""
+        load_gates(saved["gates"], self.gates, self.controller)
+        for name, one in self.histograms.items():
+            load_histogram(saved["histograms"][name], one)
+
+    def _offers(self, plan: Plan, layout: Layout) -> list[Offer]:
+        boxes = {name: node.box for name, node in plan.nodes.items()}
+        found: list[Offer] = []
+        for output, histogram in self.histograms.items():
+            places = layout.frontier(frozenset({output}))
+            samples = samples_of(self.gates.at, places)
+            steps: list[Step] = self.controller.steps
+            found += offers(boxes, plan.types, layout, output, histogram, samples, steps)
+        return found
+
+
+def _queues(plan: Plan, place: Place) -> list[Queue]:
+    """Return the queues whose rows are at a place; none where several boxes share them."""
+    if place.target is not None:
+        arcs = [plan.nodes[place.target].arcs[place.at]]
+    else:
+        arcs = plan.readers[place.source]
+    return [arc for arc in arcs if isinstance(arc, Queue) and len(arcs) == 1]

@@ -1,0 +1,186 @@
+"""Runs against time: trains, delays, shedding and its counts, all in time that the test says."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import everquery as eq
+from tests.unit.network.overloads import COSTS, FULL, played, rows, track
+from tests.unit.network.plants import bag
+
+
+def last(run, output, count=5):
+    """Return the last intervals of an output."""
+    lines = [row for row in run.quality().to_pylist() if row["output"] == output]
+    return lines[-count:]
+
+
+def test_below_capacity_nothing_is_shed_and_outputs_are_those_of_a_plain_run():
+    run, found = played(track(), [FULL / 2] * 5, shed=True)
+    for name, table in run.finish().items():
+        found[name] += table.to_pylist()
+    plain = track().start()
+    wanted = {name: [] for name in found}
+    for quarter in range(20):
+        batch = rows(round(FULL / 8), quarter / 4)
+        for name, table in plain.process({"seen": batch}).items():
+            wanted[name] += table.to_pylist()
+    assert found == wanted
+    assert run.shed_report().num_rows == 0
+    assert run.inexact() == {}
+    assert all(line["utility"] == 1 for line in run.quality().to_pylist())
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_under_overload_the_important_output_stays_in_its_graph(times):
+    run, _ = played(track(), [FULL * times] * 20, shed=True)
+    assert all(line["longest_delay"] <= 2 for line in last(run, "spot"))
+    assert all(line["utility"] == 1 for line in last(run, "spot"))
+    assert set(run.inexact()) == {"heat", "sums"}
+    assert not any(line["exact"] for line in last(run, "heat"))
+    assert "spot" not in run.shed_report().column("output").to_pylist()
+    assert run.stats().filter(pa.compute.field("what") == "arc").num_rows
+
+
+def test_values_that_matter_least_are_shed_first():
+    run, found = played(track(), [FULL * 2] * 20, shed=True)
+    report = run.shed_report().to_pylist()
+    assert {row["reason"] for row in report} == {"interval", "share"}
+    late = [row["w"] for row in found["heat"] if row["ts"] >= 15]
+    assert min(late) > 0
+    assert max(late) > 150
+
+
+def test_when_the_load_falls_all_is_taken_back_in_reverse():
+    run, _ = played(track(), [FULL * 3] * 8 + [FULL / 4] * 60, shed=True, calm=2)
+    assert run.shed_report().num_rows
+    assert last(run, "heat", 1)[0]["lost"] == 0
+    assert last(run, "sums", 1)[0]["lost"] == 0
+    since = {}
+    for row in run.shed_report().to_pylist():
+        since.setdefault(row["what"], []).append(row["since"])
+    ends = [max(times) for times in since.values()]
+    starts = [min(times) for times in since.values()]
+    assert min(ends) < 60
+    assert starts == sorted(starts)
+
+
+def test_a_short_burst_sheds_nothing():
+    run, _ = played(track(), [FULL / 2] * 3 + [FULL * 2] + [FULL / 2] * 6, shed=True)
+    assert run.shed_report().num_rows == 0
+
+
+def test_expected_rates_are_shed_for_before_the_first_row():
+    terms = {"rates": {"seen": 2 * FULL}, "selectivities": {"near": 0.1}, "shed": True}
+    run, _ = played(track(), [2 * FULL] * 4, **terms)
+    assert last(run, "sums", 9)[0]["lost"] > 0
+    assert all(line["utility"] == 1 for line in last(run, "spot", 9))
+
+
+def test_without_shedding_queues_grow_and_what_comes_out_is_all_in_the_end():
+    run, found = played(track(), [FULL * 2] * 4)
+    waiting = run.stats().filter(pa.compute.field("what") == "box").column("queued")
+    assert sum(waiting.to_pylist()) > FULL
+    assert last(run, "sums", 1)[0]["utility"] is not None
+    for name, table in run.finish().items():
+        found[name] += table.to_pylist()
+    assert len(found["sums"]) == FULL * 8
+
+
+def test_queues_spill_to_disk_and_nothing_is_lost():
+    wanted, found = ({} for _ in range(2))
+    for terms, into in (({}, wanted), ({"queue_rows": 300, "train": 70}, found)):
+        run, came = played(track(), [FULL * 2] * 3, **terms)
+        assert (run._desk.spilled > 0) == bool(terms)
+        for name, table in run.finish().items():
+            came[name] += table.to_pylist()
+        into.update(came)
+    assert wanted == found
+
+
+def test_one_row_at_a_time_gives_the_same():
+    wanted = track().start().process({"seen": rows(50, 0.0)})
+    run = track().start(costs={}, train=1)
+    run.process({"seen": rows(50, 0.0)}, now=0.0)
+    assert {name: table.to_pylist() for name, table in run.work(0.0).items()} == {
+        name: [] for name in wanted
+    }
+    found = run.finish()
+    assert {name: table.to_pylist() for name, table in found.items()} == {
+        name: table.to_pylist() for name, table in wanted.items()
+    }
+
+
+def test_a_clock_of_the_caller_gives_real_delays():
+    now = [0.0]
+    run = track().start(clock=lambda: now[0], shed=True)
+    now[0] = 7.0
+    found = run.process({"seen": rows(100, 0.0)}, now=4.0)
+    assert found["sums"].num_rows == 100
+    run.process({"seen": rows(100, 1.0)})
+    now[0] = 9.0
+    run.process({"seen": rows(100, 1.0)})
+    delays = {row["longest_delay"] for row in run.quality().to_pylist() if row["rows"]}
+    assert 3.0 in delays
+
+
+def test_time_is_asked_for():
+    with pytest.raises(eq.InvalidBatchError, match="now="):
+        track().start(costs=COSTS).process({"seen": rows(1, 0.0)})
+
+
+def test_a_snapshot_goes_on_with_the_same_rows_and_counts():
+    def feed(run, times):
+        out = []
+        for at in times:
+            given = run.process({"seen": rows(600, at / 4)}, now=at / 4)
+            out += [(name, row) for name in given for row in given[name].to_pylist()]
+        return out
+
+    run = track().start(costs=COSTS, shed=True)
+    feed(run, range(40))
+    state = run.snapshot()
+    other = track().start(costs=COSTS, shed=True)
+    other.restore(state)
+    assert feed(other, range(40, 60)) == feed(run, range(40, 60))
+    assert other.shed_report().equals(run.shed_report())
+    assert other.quality().equals(run.quality())
+    with pytest.raises(eq.EverqueryError):
+        other.restore(track().start().snapshot())
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rates=st.lists(st.sampled_from([0, 100, FULL, 2 * FULL, 4 * FULL]), min_size=2, max_size=9),
+    patience=st.integers(1, 2),
+    calm=st.integers(1, 3),
+    interval=st.sampled_from([0.5, 1.0]),
+)
+def test_counts_add_up_and_what_is_not_shed_is_what_an_unshed_run_gives(
+    rates, patience, calm, interval
+):
+    run, found = played(
+        track(), rates, shed=True, patience=patience, calm=calm, interval=interval, every=0.5
+    )
+    for name, table in run.finish().items():
+        found[name] += table.to_pylist()
+    plain, wanted = played(track(), rates, every=0.5)
+    for name, table in plain.finish().items():
+        wanted[name] += table.to_pylist()
+    report = run.shed_report().to_pylist()
+    assert all(row["offered"] == row["shed"] + row["passed"] for row in report)
+    for name in ("heat", "sums"):  # each row in gives a row out
+        shed = sum(row["shed"] for row in report if row["output"] == name)
+        assert len(found[name]) + shed == len(wanted[name])
+        left = bag(wanted[name])
+        for row in bag(found[name]):
+            left.remove(row)
+    assert found["spot"] == wanted["spot"]
+    again, replayed = played(
+        track(), rates, shed=True, patience=patience, calm=calm, interval=interval, every=0.5
+    )
+    for name, table in again.finish().items():
+        replayed[name] += table.to_pylist()
+    assert replayed == found
+    assert again.shed_report().equals(run.shed_report())
