@@ -44,12 +44,12 @@ def rows(count: int, second: float, seed: int = 0) -> pa.Table:
     )
 
 
-def played(network, rates, *, every=0.25, **terms):
-    """Return a run that has been given so many rows a second, second by second, and its outputs."""
+def played(network, seconds, *, every=0.25, **terms):
+    """Return a run and its outputs after seconds with so many rows each."""
     run = network.start(**{"costs": COSTS, **terms})
     found = {name: [] for name in network.outputs}
     now = 0.0
-    for rate in rates:
+    for rate in seconds:
         for _ in range(round(1 / every)):
             given = run.process({"seen": rows(round(rate * every), now)}, now=now)
             for name, table in given.items():

@@ -10,6 +10,7 @@ from everquery.network.analysis.layout import Place
 from everquery.network.analysis.load import Load
 from everquery.network.quality import Quality
 from everquery.network.shedding.backward import carried, inverse, linear
+from everquery.network.shedding.controller import Controller
 from everquery.network.shedding.droppers import Dropper, Interval
 from everquery.network.shedding.forward import Trial
 from everquery.network.shedding.histograms import Histogram
@@ -153,10 +154,37 @@ def test_a_histogram_knows_what_intervals_are_worth():
     assert bins[0].worth == 0
     assert sum(one.rows for one in bins) == pytest.approx(1)
     assert sum(one.worth for one in bins) == pytest.approx(1)
-    assert bins[-1].high == float("inf")
+    assert min(one.low for one in bins) == -float("inf")
     histogram.frozen = True
     histogram.add(pa.table({"w": [1e9] * 1000}))
     assert histogram.bins() == bins
+
+
+def test_load_is_shed_with_patience_and_taken_back_last_in_first_out():
+    controller = Controller(Greedy({"left": STEEP, "right": FLAT}), allowed=0.5, patience=2, calm=2)
+
+    def tick(rate, late):
+        return controller.tick(two(rate), 0.0, late=late, offers=tuple)
+
+    assert tick(1.0, True) == ([], [])
+    removed, added = tick(1.0, True)
+    assert not removed
+    assert len(added) == 2
+    assert two().flowing(kept_at(controller.steps)).total == pytest.approx(0.475)
+    assert tick(1.0, True) == ([], [])  # what was done needs time to show
+    assert tick(0.3, False) == ([], [])
+    assert tick(0.3, False) == ([added[1]], [])
+    assert tick(0.3, False) == ([added[0]], [])
+    assert tick(0.3, False) == ([], [])
+
+
+def test_less_is_shed_when_the_load_falls_a_little():
+    controller = Controller(Greedy({"right": STEEP}), allowed=0.6, patience=1, calm=1)
+    controller.tick(two(1.0), 0.0, late=True, offers=tuple)
+    before = kept_at(controller.steps)[Place("common", "right")]
+    removed, added = controller.tick(two(0.75), 0.0, late=False, offers=tuple)
+    assert len(removed) == len(added) == 1
+    assert kept_at(controller.steps)[Place("common", "right")] > before
 
 
 def test_quality_is_a_frozen_set_of_graphs():

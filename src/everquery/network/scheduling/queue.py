@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
+from weakref import finalize
 
 import pyarrow as pa
 
@@ -16,7 +18,7 @@ from everquery.network.shedding.droppers import Dropper
 from everquery.network.shedding.gates import Gate
 
 
-@dataclass
+@dataclass(eq=False)
 class Desk:
     """What all queues of a run share.
 
@@ -34,14 +36,15 @@ class Desk:
     stamp: float = 0.0
     tick: int = 0
     spilled: int = 0
-    _folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+    _folder: Path | None = field(default=None, repr=False)
 
     def path(self) -> Path:
         """Return the name of a new file for rows; the folder goes with the run."""
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="everquery-queues-")
+            self._folder = Path(tempfile.mkdtemp(prefix="everquery-queues-"))
+            finalize(self, rmtree, self._folder, ignore_errors=True)
         self.spilled += 1
-        return Path(self._folder.name) / f"{self.spilled}.arrow"
+        return self._folder / f"{self.spilled}.arrow"
 
 
 @dataclass(slots=True)
