@@ -107,16 +107,24 @@ class Network:
         return yaml_form.write(self)
 
     @overload
-    def start(self, *, optimize: bool = True) -> Run: ...
+    def start(self, *, optimize: bool = True, keep: Iterable[str] = ()) -> Run: ...
     @overload
-    def start(self, *, optimize: bool = True, **terms: Any) -> TimedRun: ...  # noqa: ANN401
-    def start(self, *, optimize: bool = True, **terms: Any) -> Run:
+    def start(
+        self,
+        *,
+        optimize: bool = True,
+        keep: Iterable[str] = (),
+        **terms: Any,  # noqa: ANN401 - fields of `Terms`
+    ) -> TimedRun: ...
+    def start(self, *, optimize: bool = True, keep: Iterable[str] = (), **terms: Any) -> Run:
         """Return the network, running in this process.
 
         Parameters
         ----------
         optimize : bool
             Whether boxes are fused, reordered and given projections; outputs are the same.
+        keep : names of boxes, optional
+            Boxes that come out as they are, for taps and for who attaches later.
         **terms
             The fields of `everquery.network.scheduling.terms.Terms`, such as ``capacity``, ``shed``
             and ``clock``: the network then runs against time, and may shed load.
@@ -129,13 +137,18 @@ class Network:
         from everquery.network.runtime.run import Run
 
         if not terms:
-            return Run(self, optimize=optimize)
+            return Run(self, optimize=optimize, keep=keep)
         from everquery.network.scheduling.run import TimedRun
         from everquery.network.scheduling.terms import Terms
 
-        return TimedRun(self, Terms.read(self, terms), optimize=optimize)
+        return TimedRun(self, Terms.read(self, terms), optimize=optimize, keep=keep)
 
-    def check(self, *, rates: Mapping[str, float], **known: Any) -> Analysis:  # noqa: ANN401 - named below
+    def check(
+        self,
+        *,
+        rates: Mapping[str, float],
+        **known: Any,  # noqa: ANN401 - named below
+    ) -> Analysis:
         """Return what the network asks of the machine at some rates.
 
         Parameters
@@ -161,6 +174,10 @@ class Network:
         from everquery.network.analysis.check import check
 
         return check(self, rates=rates, **known)
+
+    def explain(self) -> str:
+        """Return the boxes as they are and as the optimizer would run them."""
+        return self.start().explain()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Network) and self._parts() == other._parts()

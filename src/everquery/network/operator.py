@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -139,6 +140,10 @@ def arrays_of(items: Sequence[Compiled]) -> Callable[[Columns, int], list[Any]]:
 
 def without_nan(array: Any) -> Any:  # noqa: ANN401 - Arrow has no types
     """Return numbers with NULL in the place of NaN: both are unknown."""
+    if not array.null_count and isinstance(array, pa.Array):
+        numbers = array.to_numpy(zero_copy_only=True)
+        if not np.isnan(numbers.sum()):  # quicker than a look at each; infinities may make it NaN
+            return array
     bad = pc.is_nan(array)
     if pc.any(bad).as_py():
         return pc.if_else(bad, pa.scalar(None, array.type), array)

@@ -116,7 +116,7 @@ def _read_boxes(
     """Read the boxes of a group and of the groups in it; names inside win over names outside."""
     inner = {*forms, *(f"{group}.{name}" for group in groups for name in _names(groups[group]))}
     for name, form in forms.items():
-        box = _read_box(f"{prefix}{name}", form)
+        box = read_box(f"{prefix}{name}", form)
         sources = [
             f"{prefix}{one}" if one in inner else _resolved(one, prefix, outer)
             for one in box.sources
@@ -154,7 +154,8 @@ def _resolved(name: str, prefix: str, outer: set[str]) -> str:
     return name
 
 
-def _read_box(name: str, form: Any) -> Box:  # noqa: ANN401 - whatever a file has
+def read_box(name: str, form: Any) -> Box:  # noqa: ANN401 - whatever a file has
+    """Return a box from its form; one that is made already is returned as it is."""
     if isinstance(form, Box):
         return form
     if not isinstance(form, Mapping) or "box" not in form:

@@ -84,10 +84,14 @@ def assert_same_every_way(network: Network, batches: Mapping[str, pa.Table]) -> 
     """Check that pieces, optimizing and snapshots change no output; return the outputs."""
     wanted = outputs_of(network, batches, optimize=False)
     rows = max(batch.num_rows for batch in batches.values())
-    for sizes in ((), (1, 1, 1), (rows // 3, rows // 3), tuple([7] * (rows // 7))):
-        for optimize in (False, True):
-            for restored in (False, True):
-                found = outputs_of(network, batches, sizes, optimize=optimize, restored=restored)
-                for name in wanted:
-                    assert bag(found[name]) == bag(wanted[name]), (name, sizes, optimize, restored)
+    for sizes, optimize, restored in (
+        ((), True, False),
+        ((1, 1, 1), True, False),
+        ((rows // 3, rows // 3), False, True),
+        ((rows // 3, rows // 3), True, True),
+        (tuple([7] * (rows // 7)), False, False),
+    ):
+        found = outputs_of(network, batches, sizes, optimize=optimize, restored=restored)
+        for name in wanted:
+            assert bag(found[name]) == bag(wanted[name]), (name, sizes, optimize, restored)
     return wanted

@@ -68,6 +68,8 @@ class FilterOperator(Operator):
         """Return the rows that pass."""
         (flow,) = flows
         where = self._spec.where
+        if not flow.rows.num_rows:
+            return Flow(self.output.empty(), flow.clock)
         if callable(where):
             return Flow(flow.rows.filter(_mask(where, flow.rows)), flow.clock)
         rows, (mask,) = evaluate(flow.rows, self._masks, self.letters)

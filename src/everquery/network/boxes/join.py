@@ -59,6 +59,9 @@ class Join(Box):
         A condition on both; columns are written ``box.column``.
     select : str, optional
         The columns of the output; all of both without it.
+    names : two names, optional
+        What `on` and `select` call the two arrows, if not by the boxes that they come from. So a
+        box may be joined with itself.
 
     Examples
     --------
@@ -69,16 +72,17 @@ class Join(Box):
     on: str | None = field(default=None, kw_only=True)
     within: Window = field(kw_only=True, metadata={"window": True})
     select: str | None = field(default=None, kw_only=True)
+    names: Sequence[str] | None = field(default=None, kw_only=True, metadata={"names": True})
     kind = "join"
     arity = (2, 2)
 
     def plan(self, inputs: Sequence[RowType]) -> JoinPlan:
         """Return the join, read and checked for rows of these types."""
-        names = [alias(name) for name in self.sources]
-        if names[0] == names[1]:
+        names = [alias(name) for name in self.sources] if self.names is None else self.names
+        if len(names) != 2 or names[0] == names[1]:
             raise InvalidNetworkError(
-                f"`from` has {names[0]!r} twice; put a filter or map between, so that the two sides"
-                " have different names"
+                f"the two sides of the join are called {' and '.join(names)}; give each a name of"
+                " its own: names: [first, second]"
             )
         parts = [] if self.on is None else list(_conjuncts(parse(self.on)))
         equal, rest = [], []

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.network.boxes.windowed import LATE, UNKNOWN_INDEX, plain_number
+from everquery.network.boxes.sides import GROUP, INDEX, PLACE, Side
 from everquery.network.expressions.compiled import Columns, Compiled
 from everquery.network.expressions.lists import compile_condition, compiled
 from everquery.network.expressions.ranges import MOST_EXPANDED, Ranges
@@ -17,33 +17,9 @@ from everquery.network.expressions.types import meet
 from everquery.network.grouping import Groups, Ints, search
 from everquery.network.operator import Operator, Saved, arrays_of, evaluate
 from everquery.network.rows import BEGINNING, END, Flow, RowType, whole
-from everquery.network.windows import ROWS, TIME, Index, index_values
 
 if TYPE_CHECKING:
     from everquery.network.boxes.join import Join
-
-_INDEX, _GROUP, _PLACE = "_index", "_group", "_place"
-
-
-class Side:
-    """The rows of one side that may still find a partner, with index, group and place of each."""
-
-    def __init__(self) -> None:
-        self.rows: pa.Table | None = None
-        self.clock: float = BEGINNING
-        self.count = 0
-
-    def part(self, name: str) -> Any:  # noqa: ANN401 - a NumPy array of the index's type
-        """Return one of its own columns."""
-        return whole(self.rows.column(name)).to_numpy(zero_copy_only=False) if self.rows else _NONE
-
-    def drop_below(self, bound: float) -> None:
-        """Forget rows whose index is smaller: no partner of theirs will come."""
-        if self.rows is not None and self.rows.num_rows and bound > BEGINNING:
-            index = self.part(_INDEX)
-            if index.min() < bound:
-                self.rows = self.rows.filter(pa.array(index >= bound)).combine_chunks()
-
 
 _NONE = np.zeros(0, np.int64)
 
@@ -69,14 +45,18 @@ class JoinOperator(Operator):
 
     def process(self, flows: Sequence[Flow]) -> Flow:
         """Return the pairs that the new rows make known."""
-        new = [self._taken(side, flow) for side, flow in enumerate(flows)]
-        before = [0 if side.rows is None else side.rows.num_rows for side in self._sides]
-        for side, rows in zip(self._sides, new, strict=True):
-            side.rows = _behind(side.rows, rows)
-        left, right = self._pairs(new, before)
-        found = self._told(left, right)
-        for side, flow in zip(self._sides, flows, strict=True):
-            side.clock = self._clock_of(side, flow)
+        within = self._spec.within
+        before = [
+            side.take(
+                flow,
+                within,
+                within.column(self.inputs[at], self._spec.sources[at]),
+                lambda rows, at=at: self._numbered(rows, at),  # type: ignore[misc]
+                self.letters,
+            )
+            for at, (side, flow) in enumerate(zip(self._sides, flows, strict=True))
+        ]
+        found = self._told(*self._pairs(before))
         size = self._size()
         self._sides[0].drop_below(self._sides[1].clock - size)
         self._sides[1].drop_below(self._sides[0].clock - size)
@@ -86,44 +66,21 @@ class JoinOperator(Operator):
         column = self._spec.within.column(self.inputs[0], self._spec.sources[0])
         return self._spec.within.size(None if column is None else self.inputs[0].columns[column])
 
-    def _taken(self, side: int, flow: Flow) -> pa.Table:
-        """Return the new rows of a side with index, group and place; refused ones are letters."""
-        rows, state = flow.rows, self._sides[side]
-        column = self._spec.within.column(self.inputs[side], self._spec.sources[side])
-        if column is None:
-            index: Index = np.arange(state.count, state.count + rows.num_rows)
-        else:
-            bad = pc.is_null(rows.column(column))
-            if rows.column(column).null_count:
-                self.letters.add(rows.filter(bad), UNKNOWN_INDEX)
-                rows = rows.filter(pc.invert(bad))
-            index = index_values(rows.column(column))
-            late = index < state.clock
-            if self._spec.within.by != TIME and index.size:  # an index attribute ascends
-                late = index < np.maximum.accumulate(np.append(state.clock, index))[:-1]
-            if late.any():
-                self.letters.add(rows.filter(pa.array(late)), LATE)
-                rows, index = rows.filter(pa.array(~late)), index[~late]
-        places = np.arange(state.count, state.count + rows.num_rows)
-        state.count += rows.num_rows
-        kept = rows.append_column(_INDEX, pa.array(index)).append_column(_PLACE, pa.array(places))
-        names = [pair[side] for pair in self._plan.equal]
-        for name in names:
-            if kept.column(name).null_count:
-                kept = kept.filter(pc.is_valid(kept.column(name)))  # NULL equals nothing
-        return kept.append_column(_GROUP, pa.array(self._numbered(kept, side)))
-
     def _numbered(self, rows: pa.Table, side: int) -> Ints:
+        """Return a number for the equal columns of each row; -1 where one is NULL."""
         assert self._groups is not None
         columns = {}
+        valid = np.ones(rows.num_rows, bool)
         for at, pair in enumerate(self._plan.equal):
             left, right = (self.inputs[one].columns[pair[one]] for one in (0, 1))
             kind = meet(left, right, "join")
             column = rows.column(pair[side])
             columns[f"k{at}"] = column if pa.types.is_null(kind) else column.cast(kind)
-        return self._groups.number(pa.table(columns) if columns else rows)
+            valid &= pc.is_valid(whole(column)).to_numpy(zero_copy_only=False)
+        numbers = self._groups.number(pa.table(columns) if columns else rows)
+        return np.where(valid, numbers, -1)
 
-    def _pairs(self, new: Sequence[pa.Table], before: Sequence[int]) -> tuple[Ints, Ints]:
+    def _pairs(self, before: Sequence[int]) -> tuple[Ints, Ints]:
         """Return the near rows of left and right: new left ones, then old with new right."""
         left, right = self._sides
         size = self._size()
@@ -135,18 +92,18 @@ class JoinOperator(Operator):
         if not found:
             return _NONE, _NONE
         first, second = (np.concatenate(side) for side in zip(*found, strict=True))
-        later = np.maximum(left.part(_INDEX)[first], right.part(_INDEX)[second])
-        order = np.lexsort((right.part(_PLACE)[second], left.part(_PLACE)[first], later))
+        later = np.maximum(left.part(INDEX)[first], right.part(INDEX)[second])
+        order = np.lexsort((right.part(PLACE)[second], left.part(PLACE)[first], later))
         return first[order], second[order]
 
     def _near(self, rows: Ints, others: Ints, size: float) -> Iterator[tuple[Ints, Ints]]:
         left, right = self._sides
         if not rows.size or not others.size:
             return
-        index, groups = right.part(_INDEX)[others], right.part(_GROUP)[others]
+        index, groups = right.part(INDEX)[others], right.part(GROUP)[others]
         order = np.lexsort((index, groups))
         index, groups = index[order], groups[order]
-        wanted, of = left.part(_INDEX)[rows], left.part(_GROUP)[rows]
+        wanted, of = left.part(INDEX)[rows], left.part(GROUP)[rows]
         low = search(groups, index, of, wanted - size, after=False)
         high = search(groups, index, of, wanted + size, after=True)
         ends = np.cumsum(high - low)
@@ -184,18 +141,6 @@ class JoinOperator(Operator):
         _, arrays = evaluate(self._table(left, right), self._work, self.letters)
         return pa.table(arrays, names=[item.name for item in self._plan.items])
 
-    def _clock_of(self, side: Side, flow: Flow) -> float:
-        """Return the smallest index that the next row of a side can have."""
-        if flow.clock == END:
-            return END
-        by = self._spec.within.by
-        if by == TIME:
-            return max(side.clock, flow.clock)
-        if by == ROWS:
-            return side.count
-        newest = side.part(_INDEX)
-        return max(side.clock, newest.max()) if newest.size else side.clock
-
     def _output_clock(self, flows: Sequence[Flow], size: float) -> float:
         if all(flow.clock == END for flow in flows):
             return END
@@ -212,29 +157,17 @@ class JoinOperator(Operator):
         assert self._groups is not None
         keys = self._groups.keys()
         tables = {} if keys is None else {"groups": keys}
-        values: dict[str, Any] = {}
+        saved = Saved(tables=tables)
         for name, side in zip(("left", "right"), self._sides, strict=True):
-            if side.rows is not None:
-                tables[name] = side.rows
-            finite = np.isfinite(side.clock)
-            clock = plain_number(side.clock) if finite else str(side.clock)
-            values[name] = [clock, side.count]
-        return Saved(values, tables)
+            side.save(name, saved)
+        return saved
 
     def load(self, saved: Saved) -> None:
         """Take a state that `save` gave."""
         assert self._groups is not None
         self._groups.load(saved.tables.get("groups"))
         for name, side in zip(("left", "right"), self._sides, strict=True):
-            side.rows = saved.tables.get(name)
-            clock, side.count = saved.values[name]
-            side.clock = float(clock) if isinstance(clock, str) else clock
-
-
-def _behind(rows: pa.Table | None, new: pa.Table) -> pa.Table:
-    if rows is None or not rows.num_rows:
-        return new.combine_chunks()
-    return pa.concat_tables([rows, new]).combine_chunks() if new.num_rows else rows
+            side.load(name, saved)
 
 
 def _test(condition: Compiled) -> Callable[[Columns, int], list[Any]]:

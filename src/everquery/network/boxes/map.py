@@ -110,6 +110,8 @@ class MapOperator(Operator):
         """Return the values for each row."""
         (flow,) = flows
         clock = flow.clock if self.output.time or flow.clock == END else BEGINNING
+        if not flow.rows.num_rows:
+            return Flow(self.output.empty(), clock)
         if callable(self._spec.select):
             return Flow(self._by_function(flow.rows), clock)
         _, arrays = evaluate(flow.rows, self._work, self.letters)

@@ -9,20 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from everquery.network.boxes.windowed import (
-    LATE,
-    WindowColumns,
-    WindowedOperator,
-    window_columns,
-    window_type,
-)
+from everquery.network.boxes.paced import PacedOperator
+from everquery.network.boxes.windowed import LATE, WindowColumns, window_columns, window_type
 from everquery.network.expressions.ranges import Ranges
-from everquery.network.grouping import Ints, positions
-from everquery.network.operator import Operator, Saved
+from everquery.network.grouping import Ints
+from everquery.network.operator import Operator
 from everquery.network.rows import BEGINNING, END, Flow, RowType
 from everquery.network.spec import Box
 from everquery.network.windows import (
-    DISTANCE,
     ROWS,
     TIME,
     Index,
@@ -33,6 +27,7 @@ from everquery.network.windows import (
 )
 
 START = "window_start"
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -74,30 +69,34 @@ class Tumble(Box):
         return TumbleOperator(self, inputs, output)
 
 
-class TumbleOperator(WindowedOperator):
+class TumbleOperator(PacedOperator):
     """A running tumble box."""
 
-    def __init__(self, spec: Tumble, inputs: Sequence[RowType], output: RowType) -> None:
+    def __init__(self, spec: Any, inputs: Sequence[RowType], output: RowType) -> None:  # noqa: ANN401
         super().__init__(spec.columns(inputs[0]), spec.every, inputs, output)
         self._spec = spec
-        self._bounds: Any = np.zeros(0)  # of each group: where its first window to tell begins
-        self._counts: Ints = np.zeros(0, np.int64)
 
-    def rebind(self, inputs: Sequence[RowType], output: RowType) -> None:
-        """Compile the expressions for these types."""
-        super().rebind(inputs, output)
-        self.columns = self._spec.columns(inputs[0])
-        if not len(self.waiting):
-            self.waiting = type(self.waiting)(self._kept_type())
+    def compiled(self) -> WindowColumns:
+        """Return what it computes, for the types that are known now."""
+        found: WindowColumns = self._spec.columns(self.inputs[0])
+        return found
 
     def process(self, flows: Sequence[Flow]) -> Flow:
         """Return the windows that have ended."""
         (flow,) = flows
         if self.window.by == TIME:
             return Flow(self._by_time(flow), END if flow.clock == END else self._clock)
-        return Flow(self._by_group(flow), END if flow.clock == END else BEGINNING)
+        self.take(flow)
+        return Flow(self._ready(), END if flow.clock == END else BEGINNING)
+
+    def _kept_type(self) -> RowType:
+        kept = super()._kept_type()
+        if self.window.by != TIME:
+            return kept
+        return RowType({name: kept.columns[name] for name in (*self.columns.needed, "_arrival")})
 
     def _by_time(self, flow: Flow) -> pa.Table:
+        """Windows by time: all groups share the clock, and nothing is done until one has ended."""
         rows, index = self._with_index(flow.rows)
         assert index is not None
         if index.size and index.min() < self._clock:
@@ -121,65 +120,29 @@ class TumbleOperator(WindowedOperator):
             self.waiting.keep(waiting.filter(pa.array(~ready)))
         return self._told(done, starts, self.groups.number(done), None)
 
-    def _by_group(self, flow: Flow) -> pa.Table:
+    def _ready(self) -> pa.Table:
         """Windows by rows or distance: each group goes at its own pace."""
-        rows, index = self._with_index(flow.rows)
-        numbers = self.groups.number(rows)
-        grown = len(self.groups) - self._counts.size
-        self._counts = np.concatenate([self._counts, np.zeros(grown, np.int64)])
-        self._bounds = np.concatenate([self._bounds, np.full(grown, -np.inf)])
-        if index is None:
-            index = positions(numbers, self._counts)
-            self._counts += np.bincount(numbers, minlength=self._counts.size)
-        else:
-            late = index < self._passed(numbers, index)
-            if late.any():
-                self.letters.add(rows.filter(pa.array(late)), LATE)
-                rows, index, numbers = rows.filter(pa.array(~late)), index[~late], numbers[~late]
-        kept = self._kept(rows)
-        kept = kept.append_column("_index", pa.array(index)).append_column(
-            "_group", pa.array(numbers)
-        )
-        self.waiting.add(kept)
-        return self._ready(flow.clock == END)
-
-    def _passed(self, numbers: Ints, index: Index) -> Index:
-        """Return for each row the newest index that its group has had before it; go on to it."""
-        order = np.argsort(numbers, kind="stable")
-        before = np.empty(index.size)
-        for group in np.unique(numbers):
-            at = order[np.searchsorted(numbers[order], group) :]
-            at = at[numbers[at] == group]
-            newest = np.maximum.accumulate(np.concatenate([[self._bounds[group]], index[at]]))
-            before[at], self._bounds[group] = newest[:-1], newest[-1]
-        return before
-
-    def _ready(self, ended: bool) -> pa.Table:
         waiting = self.waiting.rows()
-        if "_index" not in waiting.column_names or not waiting.num_rows:
+        if not waiting.num_rows:
             return self.output.empty()
-        index = waiting.column("_index").to_numpy()
-        numbers = waiting.column("_group").to_numpy()
+        index, numbers, arrival = self.parts(waiting)
         starts = multiple_below(index, self.size)
-        newest = self._counts[numbers] if self.window.by == ROWS else self._bounds[numbers]
-        ready = np.ones(index.size, bool) if ended else starts + self.size <= newest
-        finished = self._finished(waiting, numbers, starts)
+        ready = starts + self.size <= self.newest()[numbers]
+        finished = self._finished(arrival, numbers, starts)
         done = waiting.filter(pa.array(ready))
         self.waiting.keep(waiting.filter(pa.array(~ready)))
         return self._told(done, starts[ready], numbers[ready], finished[ready])
 
-    def _finished(self, waiting: pa.Table, numbers: Ints, starts: Index) -> Ints:
+    def _finished(self, arrival: Ints, numbers: Ints, starts: Index) -> Ints:
         """Return for each row the arrival of the row that ended its window."""
-        arrival = waiting.column("_arrival").to_numpy()
         order = np.lexsort((arrival, numbers))
         own, group, start = arrival[order], numbers[order], starts[order]
         last = np.append((group[1:] != group[:-1]) | (start[1:] != start[:-1]), True)
         if self.window.by == ROWS:
             ends = own[last]
         else:  # the first row behind the window ends it
-            after = np.append(own[1:], np.iinfo(np.int64).max)
-            same = np.append(group[1:] == group[:-1], False)
-            ends = np.where(same, after, np.iinfo(np.int64).max)[last]
+            after = np.append(own[1:], _NEVER)
+            ends = np.where(np.append(group[1:] == group[:-1], False), after, _NEVER)[last]
         window = np.concatenate([[0], np.cumsum(last)[:-1]])
         found = np.empty(own.size, np.int64)
         found[order] = ends[window]
@@ -191,35 +154,19 @@ class TumbleOperator(WindowedOperator):
         """Return one row for each window: by start and group, or as they were finished."""
         if not rows.num_rows:
             return self.output.empty()
-        arrival = rows.column("_arrival").to_numpy()
-        within: tuple[Any, ...] = (arrival,)
+        within: tuple[Any, ...] = (rows.column("_arrival").to_numpy(),)
         if self.window.by == TIME:
-            within = (arrival, index_values(rows.column(self.columns.index)))
-        first = () if finished is None else (finished,)
-        order = np.lexsort((*within, numbers, starts, *first))
+            within = (*within, index_values(rows.column(self.columns.index)))
+        ended = () if finished is None else (finished,)
+        order = np.lexsort((*within, numbers, starts, *ended))
         group, start = numbers[order], starts[order]
         begins = np.flatnonzero(
             np.append(True, (group[1:] != group[:-1]) | (start[1:] != start[:-1]))
         )
         windows = Ranges(begins, np.append(begins[1:], order.size))
         labels = index_column(start[begins], self.columns.kind)
-        sorted_rows = rows.take(pa.array(order))
-        return self.columns.table(
-            sorted_rows, windows, self.keys(group[begins]), labels, self.letters
-        )
+        return self.told(rows.take(pa.array(order)), windows, group[begins], labels)
 
-    def save(self) -> Saved:
-        """Return the rows that wait, the groups and how far they are."""
-        saved = super().save()
-        if self.window.by == DISTANCE:
-            known = [None if not np.isfinite(one) else float(one) for one in self._bounds]
-            saved.values["bounds"] = known
-        saved.values["counts"] = self._counts.tolist()
-        return saved
-
-    def load(self, saved: Saved) -> None:
-        """Take a state that `save` gave."""
-        super().load(saved)
-        self._counts = np.asarray(saved.values["counts"], np.int64)
-        bounds = saved.values.get("bounds") or [None] * self._counts.size
-        self._bounds = np.asarray([-np.inf if one is None else one for one in bounds], np.float64)
+    def told(self, rows: pa.Table, windows: Ranges, groups: Ints, labels: pa.Array) -> pa.Table:
+        """Return one row for each window, of groups by their numbers."""
+        return self.columns.table(rows, windows, self.keys(groups), labels, self.letters)

@@ -56,8 +56,13 @@ class WindowColumns:
     ) -> pa.Table:
         """Return one row for each window; those whose expressions fail are dead letters."""
         values = self.list.values(columns_of(rows), rows.num_rows, windows)
-        own = {**columns_of(keys), self.label: labels, **values}
-        before = pa.table(own) if own else pa.table({self.label: labels})
+        return self.finished(keys, labels, values, letters)
+
+    def finished(
+        self, keys: pa.Table, labels: pa.Array, values: dict[str, Any], letters: Letters
+    ) -> pa.Table:
+        """Return one row for each window from the values of its aggregates."""
+        before = pa.table({**columns_of(keys), self.label: labels, **values})
         names = [name for name, _ in self.list.items]
         kept, arrays = evaluate(before, arrays_of([item for _, item in self.list.items]), letters)
         if self.label not in names:

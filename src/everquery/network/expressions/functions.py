@@ -52,7 +52,9 @@ def remainder(left: Any, right: Any) -> Any:  # noqa: ANN401
     _refuse_zero(right)
     rows = next((len(side) for side in (left, right) if not isinstance(side, pa.Scalar)), None)
     sides = [
-        pa.repeat(side, rows or 1) if isinstance(side, pa.Scalar) else _whole(side)
+        pa.repeat(side, 1 if rows is None else rows)
+        if isinstance(side, pa.Scalar)
+        else _whole(side)
         for side in (left, right)
     ]
     valid = pc.and_(pc.is_valid(sides[0]), pc.is_valid(sides[1]))

@@ -9,27 +9,8 @@ from everquery.network.graph import infer, order
 from everquery.network.operator import Operator
 from everquery.network.rows import RowType
 from everquery.network.runtime.arcs import Arc
+from everquery.network.runtime.figures import Figures
 from everquery.network.spec import Box
-
-
-@dataclass(slots=True)
-class Figures:
-    """What a box has done so far."""
-
-    calls: int = 0
-    rows_in: int = 0
-    rows_out: int = 0
-    seconds: float = 0.0
-
-    @property
-    def selectivity(self) -> float | None:
-        """Rows out for each row in; None before any."""
-        return self.rows_out / self.rows_in if self.rows_in else None
-
-    @property
-    def cost(self) -> float | None:
-        """Seconds for each row in; None before any."""
-        return self.seconds / self.rows_in if self.rows_in else None
 
 
 @dataclass(slots=True)

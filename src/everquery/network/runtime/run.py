@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from everquery.errors import EverqueryError, InvalidBatchError, InvalidNetworkError
+from everquery.network.optimizer.explaining import explained
+from everquery.network.optimizer.fusing import simplified
+from everquery.network.optimizer.siblings import Routed
+from everquery.network.optimizer.structure import structured
 from everquery.network.rows import Flow
 from everquery.network.runtime import snapshots, tables
 from everquery.network.runtime.arcs import MOST_UNREAD, Kept, Tap
+from everquery.network.runtime.attaching import with_boxes, without_boxes
 from everquery.network.runtime.intake import Intake
 from everquery.network.runtime.plan import Node, Plan, make_plan
+from everquery.network.runtime.points import NOW, History
 
 if TYPE_CHECKING:
     from everquery.network.model import Network
+
+MEASURED = 100  # calls after which filters are ordered by their figures
 
 
 class Run:
@@ -26,18 +34,54 @@ class Run:
     what came out. How rows are divided into batches changes no output.
     """
 
-    def __init__(self, network: Network, *, optimize: bool = True) -> None:
+    def __init__(
+        self, network: Network, *, optimize: bool = True, keep: Iterable[str] = ()
+    ) -> None:
         self.network = network
         self.optimized = optimize
+        self._seen = {*keep, *network.points, *(one.source for one in network.outputs.values())}
+        self._notes: list[str] = []
+        self._boxes = dict(network.readable)
+        if optimize:
+            roots = {name: source.row_type() for name, source in network.streams.items()}
+            self._boxes, self._notes = structured(self._boxes, roots, self._seen)
+        self._calls = 0
         self._intakes = {name: Intake(source) for name, source in network.streams.items()}
         self._kept = {name: Kept(MOST_UNREAD) for name in network.outputs}
         self._taps: list[Tap] = []
         self._paused = self._finished = False
+        self._histories = {name: History(name, point) for name, point in network.points.items()}
+        self._attached: set[str] = set()
         self._plan = self._planned(None)
 
     def _planned(self, before: Plan | None) -> Plan:
         roots = {name: intake.row_type for name, intake in self._intakes.items()}
-        return make_plan(self.network.readable, roots, before)
+        boxes, self._done = self._boxes, list(self._notes)
+        if self.optimized:
+            figures = {} if before is None else tables.measured(before)
+            seen = {*self._seen, *(tap.source for tap in self._taps)}
+            boxes, notes = simplified(boxes, roots, seen, figures)
+            self._done += notes
+        return make_plan(boxes, roots, before)
+
+    def _replan(self) -> None:
+        """Drain all boxes, and go on with the boxes that are best now; state stays."""
+        self._drain()
+        self._plan = self._planned(self._plan)
+
+    def optimize(self) -> str:
+        """Order filters by what they have cost and let through so far; return `explain`.
+
+        A run does this by itself after its first hundred calls.
+        """
+        if self.optimized:
+            self._replan()
+        return self.explain()
+
+    def explain(self) -> str:
+        """Return the boxes as they were given and as they run, and what was done between."""
+        after = {name: node.box for name, node in self._plan.nodes.items()}
+        return explained(self.network.name, self.network.readable, after, self._done)
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -69,6 +113,9 @@ class Run:
             self._send(name, self._intakes[name].take(batch))
         if not self._paused:
             self._drain()
+            self._calls += 1
+            if self._calls == MEASURED and self.optimized:
+                self._replan()
         return self.read(read)
 
     def finish(self) -> dict[str, pa.Table]:
@@ -125,6 +172,12 @@ class Run:
         for output, spec in self._outputs().items():
             if spec.source == name:
                 self._kept[output].add(flow.rows)
+        if name in self._histories:
+            self._histories[name].add(flow, self._plan.types[name])
+        if isinstance(flow, Routed):
+            for arc in self._plan.readers[name]:
+                arc.put(Flow(flow.parts[arc.target], flow.clock))
+            return
         for arc in self._plan.readers[name]:
             arc.put(flow)
 
@@ -165,6 +218,73 @@ class Run:
         self._drain()
         return self.read()
 
+    # -- changes while it runs ----------------------------------------------------------------
+
+    def attach(
+        self,
+        boxes: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        begin: Any = NOW,  # noqa: ANN401 - a word or a time
+    ) -> dict[str, pa.Table]:
+        """Add boxes that read from connection points, and return what they give of the past.
+
+        Parameters
+        ----------
+        boxes : mapping of str to Box or form
+        outputs : mapping of str to Output, form or name of a box, optional
+            What `process` returns from now on, besides what it did.
+        begin : {"now", "oldest"} or a time
+            From when on: ``oldest`` is all that the points keep. What is kept goes through the
+            boxes first, and what comes follows without gap or overlap.
+
+        Raises
+        ------
+        InvalidNetworkError
+            If a box can't be, reads from what is no connection point, or is to begin in the past of
+            a point that keeps none. Nothing has changed then.
+        """
+        self._drain()
+        whole, made, ends = with_boxes(self.network, self._attached, boxes, outputs or {})
+        past = {
+            source: self._histories[source].since(begin, self._plan.types[source])
+            for box in made.values()
+            for source in box.sources
+            if source in self._histories
+        }
+        self.network = whole
+        self._boxes |= made
+        self._attached |= set(made)
+        self._seen |= {*made, *(one.source for one in ends.values())}
+        self._kept |= {name: Kept(MOST_UNREAD) for name in ends}
+        self._plan = self._planned(self._plan)
+        for source, flow in past.items():
+            for arc in self._plan.readers[source]:
+                if arc.target in made:
+                    arc.put(flow)
+        self._drain()
+        return self.read(ends)
+
+    def detach(self, *names: str) -> dict[str, pa.Table]:
+        """Take out boxes and outputs by name, and return the rows of outputs that were not read.
+
+        Raises
+        ------
+        InvalidNetworkError
+            If one is not there, or another box or output reads from it. Nothing has changed then.
+        """
+        self._drain()
+        smaller = without_boxes(self.network, names)
+        left = self.read(name for name in names if name in self._kept)
+        self.network = smaller
+        for name in names:
+            self._kept.pop(name, None)
+            for own in [one for one in self._boxes if one == name or one.startswith(f"{name}@")]:
+                del self._boxes[own]
+        self._attached -= set(names)
+        self._plan = self._planned(self._plan)
+        return left
+
     # -- what it knows ------------------------------------------------------------------------
 
     def tap(self, source: str, *, most: int | None = None) -> Tap:
@@ -175,12 +295,20 @@ class Run:
         most : int, optional
             How many rows it keeps for its reader; 100,000 without it.
         """
-        if source not in self._plan.types:
+        known = {**self.network.types, **self._plan.types}
+        if source not in known:
             raise InvalidNetworkError(
-                f"there is no arc from {source!r}; there are {', '.join(self._plan.types)}"
+                f"there is no arc from {source!r}; there are {', '.join(self.network.types)}"
+            )
+        if self._boxes.get(source, source) != self.network.readable.get(source, source):
+            raise InvalidNetworkError(
+                f"{source!r} was rewritten when the run started, because nobody read its rows;"
+                f" start with keep=[{source!r}]"
             )
         tap = Tap(source) if most is None else Tap(source, most)
         self._taps.append(tap)
+        if source not in self._plan.types:
+            self._replan()
         return tap
 
     def untap(self, tap: Tap) -> None:
@@ -199,13 +327,15 @@ class Run:
 
     def snapshot(self) -> bytes:
         """Return the state of all streams, boxes and arcs as bytes, for `restore`."""
-        return snapshots.save(self.network, self._plan, self._intakes)
+        return snapshots.save(self.network, self._boxes, self._plan, self._intakes, self._histories)
 
     def restore(self, snapshot: bytes) -> None:
         """Become the run that a snapshot was taken of, which is of the same network."""
-        saved = snapshots.read(self.network, snapshot)
-        fresh = Run(self.network, optimize=self.optimized)
-        snapshots.load_intakes(saved, fresh._intakes)
+        saved = snapshots.read(self.network, self._boxes, snapshot)
+        fresh = Run(self.network, optimize=self.optimized, keep=self._seen)
+        fresh._boxes, fresh._notes = dict(self._boxes), self._notes
+        fresh._attached = set(self._attached)
+        snapshots.load_intakes(saved, fresh._intakes, fresh._histories)
         fresh._plan = fresh._planned(None)
         snapshots.load_nodes(saved, fresh._plan)
         fresh._taps = self._taps

@@ -15,6 +15,8 @@ from everquery.network.operator import Saved
 from everquery.network.rows import joined
 from everquery.network.runtime.intake import Intake
 from everquery.network.runtime.plan import Plan
+from everquery.network.runtime.points import History
+from everquery.network.spec import Box
 
 if TYPE_CHECKING:
     from everquery.network.model import Network
@@ -22,13 +24,25 @@ if TYPE_CHECKING:
 KIND = "network"
 
 
-def save(network: Network, plan: Plan, intakes: Mapping[str, Intake]) -> bytes:
+def save(
+    network: Network,
+    boxes: Mapping[str, Box],
+    plan: Plan,
+    intakes: Mapping[str, Intake],
+    histories: Mapping[str, History],
+) -> bytes:
     """Return the state of a run."""
-    header: dict[str, Any] = {"kind": KIND, "network": network.name, "digest": _digest(network)}
+    header: dict[str, Any] = {
+        "kind": KIND,
+        "network": network.name,
+        "digest": _digest(network, boxes),
+    }
     contents: dict[str, Content] = {}
     parts: dict[str, Any] = {}
     for name, intake in intakes.items():
         parts[f"stream/{name}"] = _put(intake.save(), f"stream/{name}", contents)
+    for name, history in histories.items():
+        parts[f"point/{name}"] = _put(history.save(plan.types[name]), f"point/{name}", contents)
     for name, node in plan.nodes.items():
         parts[f"box/{name}"] = _put(node.operator.save(), f"box/{name}", contents)
         for at, arc in enumerate(node.arcs):
@@ -39,7 +53,7 @@ def save(network: Network, plan: Plan, intakes: Mapping[str, Intake]) -> bytes:
     return pack(header, contents)
 
 
-def read(network: Network, snapshot: bytes) -> dict[str, Saved]:
+def read(network: Network, boxes: Mapping[str, Box], snapshot: bytes) -> dict[str, Saved]:
     """Return the parts of a snapshot by their names.
 
     Raises
@@ -48,10 +62,10 @@ def read(network: Network, snapshot: bytes) -> dict[str, Saved]:
         If it is damaged, or of another network.
     """
     header, _, strings = unpack(snapshot)
-    if header.get("kind") != KIND or header.get("digest") != _digest(network):
+    if header.get("kind") != KIND or header.get("digest") != _digest(network, boxes):
         raise SnapshotError(
-            f"the snapshot is of network {header.get('network')!r}, or of another state of its"
-            f" boxes, and this is {network.name!r} as it is now"
+            f"the snapshot is of network {header.get('network')!r} with other boxes, or optimised"
+            f" otherwise, and this is {network.name!r}"
         )
     found: dict[str, Saved] = {}
     for name, values in header["parts"].items():
@@ -66,8 +80,12 @@ def read(network: Network, snapshot: bytes) -> dict[str, Saved]:
     return found
 
 
-def load_intakes(saved: Mapping[str, Saved], intakes: Mapping[str, Intake]) -> None:
-    """Give streams their state."""
+def load_intakes(
+    saved: Mapping[str, Saved], intakes: Mapping[str, Intake], histories: Mapping[str, History]
+) -> None:
+    """Give streams and connection points their state."""
+    for name, history in histories.items():
+        _loaded(name, lambda name=name, history=history: history.load(saved[f"point/{name}"]))
     for name, intake in intakes.items():
         _loaded(name, lambda name=name, intake=intake: intake.load(saved[f"stream/{name}"]))
 
@@ -109,6 +127,6 @@ def _number(clock: float) -> Any:  # noqa: ANN401 - a number, or the word of an 
     return str(clock) if clock in (float("inf"), float("-inf")) else clock
 
 
-def _digest(network: Network) -> str:
-    text = repr((network.streams, network.boxes, network.points))
+def _digest(network: Network, boxes: Mapping[str, Box]) -> str:
+    text = repr((network.streams, sorted(boxes.items())))
     return blake2b(text.encode(), digest_size=16).hexdigest()

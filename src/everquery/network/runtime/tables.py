@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from everquery.network.ends import Output
+from everquery.network.optimizer.fused import FusedOperator
 from everquery.network.runtime.arcs import Kept
+from everquery.network.runtime.figures import Figures
 from everquery.network.runtime.intake import Intake
 from everquery.network.runtime.plan import Plan
 
@@ -33,6 +35,16 @@ STATS = pa.schema(
 """One row a stream, box, arc or output. ``cost`` is seconds a row, ``rate`` rows a second of work,
 ``queued`` rows that wait in front of a box, ``held`` rows that its windows keep, ``dropped`` rows
 of an output that nobody read."""
+
+
+def measured(plan: Plan) -> dict[str, Figures]:
+    """Return the figures of all boxes, also of those that are part of another."""
+    found: dict[str, Figures] = {}
+    for name, node in plan.nodes.items():
+        found[name] = node.figures
+        if isinstance(node.operator, FusedOperator):
+            found |= node.operator.figures
+    return found
 
 
 def stats(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from everquery.network.ends import Output
+from everquery.network.quality import Points
 from everquery.network.utility import delay_graph, utility
 
 MOST_WEIGHT = 16.0
@@ -39,8 +40,14 @@ class Priorities:
     """
 
     def __init__(self, outputs: Mapping[str, Output]) -> None:
+        self._graphs: dict[str, Points | None] = {}
+        self.weights: dict[str, float] = {}
+        self.follow(outputs)
+
+    def follow(self, outputs: Mapping[str, Output]) -> None:
+        """Go on with these outputs."""
         self._graphs = {name: delay_graph(one.qos) for name, one in outputs.items()}
-        self.weights = dict.fromkeys(outputs, 1.0)
+        self.weights = {name: self.weights.get(name, 1.0) for name in outputs}
 
     def learn(self, late: Iterable[str]) -> None:
         """Take in which outputs were late in the last interval."""

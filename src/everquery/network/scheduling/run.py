@@ -41,17 +41,19 @@ class TimedRun(Run):
     call works until nothing waits, and delays are what the clock shows.
     """
 
-    def __init__(self, network: Network, terms: Terms, *, optimize: bool = True) -> None:
+    def __init__(
+        self, network: Network, terms: Terms, *, optimize: bool = True, keep: Iterable[str] = ()
+    ) -> None:
         self.terms = terms
         self._desk = Desk(terms.queue_rows)
         self._layout = layout_of(network)
         self._monitor = Monitor(network.outputs)
         self._priorities = Priorities(network.outputs)
         self._rates = Rates(network.streams, terms.rates or {})
-        self._shedder = Shedder(network.outputs, sheddable(network), terms)
+        self._shedder = Shedder(terms)
         self._start: float | None = None
         self._at = -math.inf
-        super().__init__(network, optimize=optimize and terms.costs is None)
+        super().__init__(network, optimize=optimize and terms.costs is None, keep=keep)
         if terms.rates is not None:
             self._expect()
 
@@ -72,7 +74,9 @@ class TimedRun(Run):
         outputs = {name: one.source for name, one in self._outputs().items()}
         kept = [name for name, one in self.network.points.items() if one.keep is not None]
         self._layout = Layout(boxes, self._intakes, outputs, [one for one in kept if one in boxes])
-        self._shedder.gates.plan(self._layout, sheddable(self.network))
+        self._monitor.outputs = self._outputs()
+        self._priorities.follow(self._outputs())
+        self._shedder.follow(self._outputs(), sheddable(self.network), self._layout)
         for name, node in plan.nodes.items():
             node.arcs = [
                 arc if isinstance(arc, Queue) else Queue(arc, self._desk) for arc in node.arcs
@@ -268,6 +272,11 @@ class TimedRun(Run):
     def _load(self) -> Load:
         return load_of(self._layout, self._plan, self._rates.now, self.terms)
 
+    def detach(self, *names: str) -> dict[str, pa.Table]:
+        """Work off all that waits, then take out boxes and outputs, as every run does."""
+        self._work(math.inf)
+        return super().detach(*names)
+
     # -- what it knows ------------------------------------------------------------------------
 
     def quality(self) -> pa.Table:
@@ -312,11 +321,13 @@ class TimedRun(Run):
         header, _, strings = unpack(snapshot)
         if header.get("kind") != KIND:
             raise SnapshotError("the snapshot is of a run without a capacity, and this has one")
-        saved = snapshots.read(self.network, strings["run"])
+        saved = snapshots.read(self.network, self._boxes, strings["run"])
         expected = replace(self.terms, rates=None)  # what they asked for is in the snapshot
-        fresh = TimedRun(self.network, expected, optimize=self.optimized)
+        fresh = TimedRun(self.network, expected, optimize=self.optimized, keep=self._seen)
         fresh.terms = self.terms
-        snapshots.load_intakes(saved, fresh._intakes)
+        fresh._boxes, fresh._notes = dict(self._boxes), self._notes
+        fresh._attached = set(self._attached)
+        snapshots.load_intakes(saved, fresh._intakes, fresh._histories)
         fresh._plan = fresh._planned(None)
         fresh._load_time(header)
         snapshots.load_nodes(saved, fresh._plan)

@@ -30,26 +30,34 @@ from everquery.network.utility import delay_graph, good_until, loss_graph, value
 class Shedder:
     """Gates, histograms and controller of a run."""
 
-    def __init__(self, outputs: Mapping[str, Output], may: frozenset[str], terms: Terms) -> None:
+    def __init__(self, terms: Terms) -> None:
+        self._interval = terms.interval
+        self.gates = Gates()
+        self.controller = Controller(
+            Greedy({}), terms.capacity * terms.headroom, terms.patience, terms.calm
+        )
+        self.histograms: dict[str, Histogram] = {}
+
+    def follow(self, outputs: Mapping[str, Output], may: frozenset[str], layout: Layout) -> None:
+        """Go on with these outputs and arrows; droppers that would now harm others go."""
         graphs = {name: loss_graph(one.qos, one.shed) for name, one in outputs.items()}
         zones = [
             good_until(graph)
             for one in outputs.values()
             if (graph := delay_graph(one.qos)) is not None
         ]
-        self.gates = Gates()
-        self.controller = Controller(
-            Greedy({name: graphs[name] for name in outputs if name in may}),
-            terms.capacity * terms.headroom,
-            terms.patience,
-            terms.calm,
-            max(min(zones, default=0.0), terms.interval),
-        )
+        self.controller.greedy = Greedy({name: graphs[name] for name in graphs if name in may})
+        self.controller.recovery = max(min(zones, default=0.0), self._interval)
         self.histograms = {
-            name: Histogram(*valued)
+            name: self.histograms.get(name) or Histogram(*valued)
             for name in outputs
             if name in may and (valued := value_graph(outputs[name].qos)) is not None
         }
+        self.gates.plan(layout, may)
+        for step, _ in list(self.gates.standing):
+            if not all(_is_of(place, step, layout) for place in step.shares):
+                self.gates.take_out(step)
+        self.controller.steps = [step for step, _ in self.gates.standing]
 
     def see(self, output: str, rows: pa.Table) -> None:
         """Take in rows that reached an output."""
@@ -119,3 +127,9 @@ def _queues(plan: Plan, place: Place) -> list[Queue]:
     else:
         arcs = plan.readers[place.source]
     return [arc for arc in arcs if isinstance(arc, Queue) and len(arcs) == 1]
+
+
+def _is_of(place: Place, step: Step, layout: Layout) -> bool:
+    """Tell whether rows at a place go to the outputs of a step alone."""
+    behind = layout.behind.get(place.source if place.target is None else place.target)
+    return behind is not None and behind <= step.outputs

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from everquery.network.analysis.layout import Layout, Place
 from everquery.network.expressions.types import is_number
+from everquery.network.optimizer.siblings import Routed
 from everquery.network.quality import Points
 from everquery.network.rows import END, Flow, RowType
 from everquery.network.runtime.plan import make_plan
@@ -63,7 +64,10 @@ class Trial:
             ]
             given = node.operator.process(flows)
             for arc in plan.readers[node.name]:
-                arc.put(given)
+                if isinstance(given, Routed):
+                    arc.put(Flow(given.parts[arc.target], given.clock))
+                else:
+                    arc.put(given)
             if node.name == self._end:
                 found = given.rows
         return found

@@ -69,7 +69,7 @@ def losses(steps: Iterable[Step], outputs: Iterable[str]) -> dict[str, float]:
     """Return the share that each output has lost by steps."""
     left = dict.fromkeys(outputs, 1.0)
     for step in steps:
-        for name in step.outputs:
+        for name in step.outputs & left.keys():
             left[name] *= 1 - step.lost
     return {name: 1 - share for name, share in left.items()}
 
