@@ -25,6 +25,7 @@ from benchmarks import (
     range_boxes,
     range_peers,
     registry,
+    shedding,
     spark_quantiles,
     spark_runtime,
     threshold_engine,
@@ -55,6 +56,7 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         quantile_summary,
         quantile_engine,
         data_shapes,
+        shedding,
     )
 }
 ALL_CORES = {
