@@ -9,7 +9,7 @@ from everquery.network.analysis.check import layout_of
 from everquery.network.analysis.layout import Place
 from everquery.network.analysis.load import Load
 from everquery.network.quality import Quality
-from everquery.network.shedding.backward import carried, inverse, linear
+from everquery.network.shedding.backward import Carrier, inverse, linear
 from everquery.network.shedding.controller import Controller
 from everquery.network.shedding.droppers import Dropper, Interval
 from everquery.network.shedding.forward import Trial
@@ -119,9 +119,9 @@ outputs: {o: {from: m, qos: {values: {z: [[0, 0], [10, 1]]}}}}
 def test_intervals_are_carried_through_map_filter_and_one_side_of_a_join():
     network = Network.load(CHAIN)
     layout = layout_of(network)
-    found = carried(network.readable, network.types, layout, "o", Interval("z", 4.0, 6.0))
+    found = Carrier(network.readable, network.types, layout).carried("o", Interval("z", 4.0, 6.0))
     assert found == {Place("s"): Interval("x", 1.0, 2.0)}
-    found = carried(network.readable, network.types, layout, "o", Interval("v", 4.0, 6.0))
+    found = Carrier(network.readable, network.types, layout).carried("o", Interval("v", 4.0, 6.0))
     assert found == {Place("t"): Interval("v", 4.0, 6.0)}
 
 
@@ -135,7 +135,7 @@ outputs: {o: {from: sq, qos: {values: {y: [[0, 0], [100, 1]]}}}}
     network = Network.load(text)
     layout = layout_of(network)
     probe = Interval("y", 0.0, 1.0)
-    assert carried(network.readable, network.types, layout, "o", probe) is None
+    assert Carrier(network.readable, network.types, layout).carried("o", probe) is None
     graph = ("y", ((0, 0.0), (100, 1.0)))
     trial = Trial(network.readable, network.types, layout, "o", graph)
     sample = pa.table({"x": [float(x) for x in range(-10, 11)], "u": [1.0] * 21})

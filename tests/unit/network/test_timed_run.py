@@ -40,7 +40,10 @@ def test_under_overload_the_important_output_stays_in_its_graph(times):
     assert set(run.inexact()) == {"heat", "sums"}
     assert not any(line["exact"] for line in last(run, "heat"))
     assert "spot" not in run.shed_report().column("output").to_pylist()
-    assert run.stats().filter(pa.compute.field("what") == "arc").num_rows
+    stats = {(row["what"], row["name"]): row for row in run.stats().to_pylist()}
+    assert stats["arc", "seen -> sums"]["shed"] > 0
+    assert stats["arc", "seen -> near"]["shed"] == 0
+    assert stats["output", "spot"]["utility"] == 1
 
 
 def test_values_that_matter_least_are_shed_first():
@@ -117,6 +120,52 @@ def test_a_clock_of_the_caller_gives_real_delays():
     run.process({"seen": rows(100, 1.0)})
     delays = {row["longest_delay"] for row in run.quality().to_pylist() if row["rows"]}
     assert 3.0 in delays
+
+
+POINTED = """
+network: pointed
+streams: {seen: {key: badge, time: ts, attributes: [x, y]}}
+points: {all: {from: moved, keep: {rows: 10}}, free: {from: moved}}
+boxes:
+  moved: {box: map, from: seen, select: "badge, ts, x + 1 AS x"}
+  sums: {box: map, from: free, select: "badge, ts, x AS q"}
+outputs: {sums: {from: sums, qos: {delay: [[0, 1], [1, 1], [2, 0]]}}}
+"""
+
+
+def test_an_output_that_attaches_and_is_never_shed_gets_all_from_then_on():
+    text = POINTED.replace("all: {from: moved, keep: {rows: 10}}, ", "")
+    run = eq.Network.load(text).start(costs={"moved": 2e-3, "sums": 1e-4}, shed=True)
+    for at in range(24):
+        run.process({"seen": rows(250, at / 4)}, now=at / 4)
+    assert run.shed_report().column("place").to_pylist()[0] == "seen"
+    run.work(30.0)
+    other = {"box": "filter", "from": "free", "where": "x >= 0"}
+    run.attach({"other": other}, {"other": {"from": "other", "shed": "never"}})
+    assert sum(len(gate.droppers) for gate in run._shedder.gates.at.values()) == 0
+    found = 0
+    for at in range(120, 150):
+        found += run.process({"seen": rows(250, at / 4)}, now=at / 4)["other"].num_rows
+    found += run.finish()["other"].num_rows
+    assert found == 250 * 30
+    assert "other" not in run.inexact()
+
+
+def test_detach_works_off_what_waits():
+    run = eq.Network.load(POINTED).start(costs={"moved": 2e-3, "sums": 1e-4})
+    more = {"more": {"box": "filter", "from": "all", "where": "x >= 0"}}
+    run.process({"seen": rows(10, 0.0)}, now=0.0)
+    run.attach(more, {"more": "more"})
+    run.process({"seen": rows(1000, 0.0)}, now=0.0)
+    left = run.detach("more")
+    assert left["more"].num_rows == 1010
+
+
+def test_what_a_kept_point_holds_is_never_shed():
+    run = eq.Network.load(POINTED).start(costs={"moved": 2e-3, "sums": 1e-4}, shed=True)
+    for at in range(24):
+        run.process({"seen": rows(250, at / 4)}, now=at / 4)
+    assert "seen" not in run.shed_report().column("place").to_pylist()
 
 
 def test_time_is_asked_for():

@@ -10,7 +10,60 @@ from everquery.network.analysis.load import Load
 from everquery.network.runtime.plan import Plan
 from everquery.network.scheduling.terms import Terms
 
-NEWEST = 0.5  # the weight of the last interval in a rate
+NEWEST = 0.5  # the weight of the last interval in a rate, and of the last train in a cost
+FEWEST = 256  # rows of a train that says what a box costs
+
+
+class Costs:
+    """Seconds a row of each box, from its long trains.
+
+    A call costs something whatever its rows are. Under load trains are long, so short ones, in
+    which this weighs most, say nothing: a box is known from its first train of some length.
+    """
+
+    def __init__(self) -> None:
+        self.now: dict[str, float] = {}
+        self._longest: dict[str, int] = {}
+
+    def see(self, name: str, rows: int, seconds: float) -> None:
+        """Take in a train."""
+        longest = max(self._longest.get(name, 0), rows)
+        self._longest[name] = longest
+        if rows < FEWEST or rows < longest / 8:
+            return
+        before = self.now.get(name, seconds / rows)
+        self.now[name] = NEWEST * seconds / rows + (1 - NEWEST) * before
+
+
+class Overhead:
+    """Seconds a second that a run spends beside its boxes, by the clock: no shedding saves them."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._busy = 0.0  # in calls that have ended
+        self._began: float | None = None  # of the call that has not
+        self._last: tuple[float, float, float] | None = None  # time, busy, in boxes
+
+    def begin(self, now: float) -> None:
+        """Note that a call begins."""
+        self._began = now
+
+    def end(self, now: float) -> None:
+        """Note that it ends."""
+        if self._began is not None:
+            self._busy += now - self._began
+            self._began = None
+
+    def close(self, now: float, boxes: float) -> None:
+        """End an interval of time; boxes have worked this long in all."""
+        busy = self._busy + (0.0 if self._began is None else now - self._began)
+        if self._last is not None:
+            elapsed = now - self._last[0]
+            if elapsed <= 0:
+                return
+            beside = max(busy - self._last[1] - (boxes - self._last[2]), 0.0) / elapsed
+            self.now = NEWEST * beside + (1 - NEWEST) * self.now
+        self._last = now, busy, boxes
 
 
 class Rates:
@@ -44,15 +97,19 @@ class Rates:
         self._known = set(saved["known"])
 
 
-def load_of(layout: Layout, plan: Plan, rates: Mapping[str, float], terms: Terms) -> Load:
+def load_of(
+    layout: Layout,
+    plan: Plan,
+    rates: Mapping[str, float],
+    costs: Mapping[str, float],
+    terms: Terms,
+) -> Load:
     """Return the load: what the terms say of boxes, and what was measured where they do not."""
-    costs: dict[str, float] = {}
-    selectivities: dict[str, float] = {}
-    for name, node in plan.nodes.items():
-        if terms.clock is not None and node.figures.cost is not None:
-            costs[name] = node.figures.cost
-        if node.figures.selectivity is not None:
-            selectivities[name] = node.figures.selectivity
+    selectivities = {
+        name: node.figures.selectivity
+        for name, node in plan.nodes.items()
+        if node.figures.selectivity is not None
+    }
     return Load(
         layout,
         rates,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 from weakref import finalize
 
 import pyarrow as pa
@@ -163,6 +164,25 @@ class Queue(Arc):
     def oldest(self) -> float | None:
         """The stamp of the row that has waited longest; None if none waits."""
         return min((piece.stamp for piece in self.waiting), default=None)
+
+    def save(self) -> dict[str, Any]:
+        """Return how the rows that wait are divided, with clocks and stamps; rows go elsewhere."""
+        return {
+            "pieces": [[one.size, repr(float(one.clock)), one.stamp] for one in self.waiting],
+            "given": repr(float(self.given)),
+            "last_stamp": self.last_stamp,
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Divide the rows that wait as `save` says."""
+        tables, self.waiting, self.in_memory = self.pieces, deque(), 0
+        rows = pa.concat_tables(tables) if tables else None
+        at = 0
+        for size, clock, stamp in saved["pieces"]:
+            assert rows is not None
+            self._append(rows.slice(at, size), float(clock), stamp)
+            at += size
+        self.given, self.last_stamp = float(saved["given"]), saved["last_stamp"]
 
     @property
     def pieces(self) -> list[pa.Table]:

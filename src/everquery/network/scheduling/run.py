@@ -17,7 +17,7 @@ from everquery.network.rows import Flow
 from everquery.network.runtime import snapshots
 from everquery.network.runtime.plan import Node, Plan
 from everquery.network.runtime.run import Run
-from everquery.network.scheduling.figures import Rates, load_of
+from everquery.network.scheduling.figures import Costs, Overhead, Rates, load_of
 from everquery.network.scheduling.priorities import Priorities, Waiting
 from everquery.network.scheduling.queue import Desk, Queue
 from everquery.network.scheduling.shedder import Shedder
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from everquery.network.model import Network
 
 TRAINS = 4  # in an interval, at least: how often priorities are looked at
+SHORTEST = 1024  # rows of a train by the clock: shorter ones are mostly overhead
 KIND = "timed network"
 
 
@@ -50,6 +51,7 @@ class TimedRun(Run):
         self._monitor = Monitor(network.outputs)
         self._priorities = Priorities(network.outputs)
         self._rates = Rates(network.streams, terms.rates or {})
+        self._costs, self._overhead = Costs(), Overhead()
         self._shedder = Shedder(terms)
         self._start: float | None = None
         self._at = -math.inf
@@ -109,7 +111,13 @@ class TimedRun(Run):
         if self.terms.clock is None:
             self._work(came)
         self._desk.stamp = came
-        return super().process(batches, read=read)
+        if self.terms.clock is None:
+            return super().process(batches, read=read)
+        self._overhead.begin(self.terms.clock())
+        try:
+            return super().process(batches, read=read)
+        finally:
+            self._overhead.end(self.terms.clock())
 
     def work(self, until: float | None = None) -> dict[str, pa.Table]:
         """Work on what waits, up to a time, and return the new rows of each output."""
@@ -182,7 +190,8 @@ class TimedRun(Run):
                 left = min(left, until - self._at)
                 if left <= 0:
                     return False
-            most = min(most, max(math.ceil(left * self.terms.capacity / cost), 1))
+            least = 1 if self.terms.clock is None else SHORTEST
+            most = min(most, max(math.ceil(left * self.terms.capacity / cost), least))
         for arc in node.arcs:
             assert isinstance(arc, Queue)
             arc.limit = most
@@ -195,7 +204,11 @@ class TimedRun(Run):
             rows = sum(min(arc.queued, _limit(arc)) for arc in node.arcs)
             self._at += rows * costs.get(node.name, 0.0) / self.terms.capacity
         self._desk.stamp = math.inf
+        figures = node.figures
+        rows_before, before = figures.rows_in, figures.seconds
         super()._run(node)
+        if self.terms.clock is not None:
+            self._costs.see(node.name, figures.rows_in - rows_before, figures.seconds - before)
 
     def _train(self, load: Load) -> list[str]:
         """Return the boxes to run one after the other: those above the most urgent output."""
@@ -263,14 +276,20 @@ class TimedRun(Run):
                 lost=self._shedder.gates.lost(self._layout, output, tick),
                 exact=output not in missing,
             )
-        late = self._monitor.troubled(tick)
+        load = self._load()
+        if self.terms.clock is not None:
+            boxes = sum(node.figures.seconds for node in self._plan.nodes.values())
+            self._overhead.close(self._at, boxes)
+            self._shedder.allow(self._overhead.now)
+        overloaded = self._shedder.controller.overloaded(load)
+        late = self._monitor.troubled(tick, overloaded=overloaded)
         self._priorities.learn(late)
         if self.terms.shed:
-            self._shedder.tick(self._plan, self._layout, self._load(), queued, late)
+            self._shedder.tick(self._plan, self._layout, load, queued, late)
         self._desk.tick += 1
 
     def _load(self) -> Load:
-        return load_of(self._layout, self._plan, self._rates.now, self.terms)
+        return load_of(self._layout, self._plan, self._rates.now, self._costs.now, self.terms)
 
     def detach(self, *names: str) -> dict[str, pa.Table]:
         """Work off all that waits, then take out boxes and outputs, as every run does."""
@@ -278,6 +297,20 @@ class TimedRun(Run):
         return super().detach(*names)
 
     # -- what it knows ------------------------------------------------------------------------
+
+    def stats(self) -> pa.Table:
+        """Return the figures of every run, rows shed at each arc, and the utility of outputs.
+
+        ``shed`` is rows, ``utility`` that of the last interval of time in which an output had any.
+        """
+        table = super().stats()
+        shed = self._shedder.gates.shed_at()
+        worth = {name: self._monitor.latest(name) for name in self._outputs()}
+        lines = list(zip(table["what"].to_pylist(), table["name"].to_pylist(), strict=True))
+        lost = [shed.get(name, 0) if what in ("arc", "stream") else None for what, name in lines]
+        now = [worth.get(name) if what == "output" else None for what, name in lines]
+        table = table.append_column("shed", pa.array(lost, pa.int64()))
+        return table.append_column("utility", pa.array(now, pa.float64()))
 
     def quality(self) -> pa.Table:
         """Return delay, loss and utility of every output, by interval of time."""
@@ -298,17 +331,17 @@ class TimedRun(Run):
 
     def snapshot(self) -> bytes:
         """Return the state of all streams, boxes, queues and droppers as bytes, for `restore`."""
-        stamps = [
-            [name, at, arc.oldest]
+        queues = [
+            [name, at, arc.save()]
             for name, node in self._plan.nodes.items()
             for at, arc in enumerate(node.arcs)
-            if isinstance(arc, Queue) and arc.oldest is not None
+            if isinstance(arc, Queue)
         ]
         header = {
             "kind": KIND,
             "time": None if self._start is None else [self._start, self._at],
             "tick": self._desk.tick,
-            "stamps": stamps,
+            "queues": queues,
             "rates": self._rates.save(),
             "weights": self._priorities.weights,
             "shedding": self._shedder.save(),
@@ -326,11 +359,11 @@ class TimedRun(Run):
         fresh = TimedRun(self.network, expected, optimize=self.optimized, keep=self._seen)
         fresh.terms = self.terms
         fresh._boxes, fresh._notes = dict(self._boxes), self._notes
-        fresh._attached = set(self._attached)
+        fresh._attached, fresh._costs = set(self._attached), self._costs
         snapshots.load_intakes(saved, fresh._intakes, fresh._histories)
         fresh._plan = fresh._planned(None)
-        fresh._load_time(header)
         snapshots.load_nodes(saved, fresh._plan)
+        fresh._load_time(header)
         fresh._taps = self._taps
         self.__dict__.update(fresh.__dict__)
 
@@ -338,10 +371,10 @@ class TimedRun(Run):
         if header["time"] is not None:
             self._start, self._at = header["time"]
         self._desk.tick = header["tick"]
-        for name, at, stamp in header["stamps"]:
+        for name, at, saved in header["queues"]:
             queue = self._plan.nodes[name].arcs[at]
             assert isinstance(queue, Queue)
-            queue.last_stamp = stamp
+            queue.load(saved)
         self._rates.load(header["rates"])
         self._priorities.weights = dict(header["weights"])
         self._shedder.load(header["shedding"])

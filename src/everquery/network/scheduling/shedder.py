@@ -13,7 +13,9 @@ from everquery.network.ends import Output
 from everquery.network.runtime.plan import Plan
 from everquery.network.scheduling.queue import Queue
 from everquery.network.scheduling.terms import Terms
+from everquery.network.shedding.backward import Carrier
 from everquery.network.shedding.controller import Controller
+from everquery.network.shedding.forward import Trial
 from everquery.network.shedding.gates import Gates, samples_of
 from everquery.network.shedding.histograms import Histogram
 from everquery.network.shedding.offers import offers
@@ -26,17 +28,20 @@ from everquery.network.shedding.saved import (
 from everquery.network.shedding.steps import Greedy, Offer, Step
 from everquery.network.utility import delay_graph, good_until, loss_graph, value_graph
 
+LEAST = 0.1  # of what may be used: boxes get this in any case
+
 
 class Shedder:
     """Gates, histograms and controller of a run."""
 
     def __init__(self, terms: Terms) -> None:
         self._interval = terms.interval
+        self._allowed = terms.capacity * terms.headroom
         self.gates = Gates()
-        self.controller = Controller(
-            Greedy({}), terms.capacity * terms.headroom, terms.patience, terms.calm
-        )
+        self.controller = Controller(Greedy({}), self._allowed, terms.patience, terms.calm)
         self.histograms: dict[str, Histogram] = {}
+        self._known: Plan | None = None
+        self._trials: dict[str, Trial] = {}
 
     def follow(self, outputs: Mapping[str, Output], may: frozenset[str], layout: Layout) -> None:
         """Go on with these outputs and arrows; droppers that would now harm others go."""
@@ -58,6 +63,10 @@ class Shedder:
             if not all(_is_of(place, step, layout) for place in step.shares):
                 self.gates.take_out(step)
         self.controller.steps = [step for step, _ in self.gates.standing]
+
+    def allow(self, overhead: float) -> None:
+        """Leave to boxes what a run does not spend beside them."""
+        self.controller.allowed = max(self._allowed - overhead, LEAST * self._allowed)
 
     def see(self, output: str, rows: pa.Table) -> None:
         """Take in rows that reached an output."""
@@ -90,11 +99,39 @@ class Shedder:
             for dropper in self.gates.put(step):
                 for queue in _queues(plan, dropper.place):
                     queue.shed(dropper)
+        if self.controller.clears:
+            self._clear(plan, layout, load)
         shed_by_value = {
             name for step in self.controller.steps if step.intervals for name in step.outputs
         }
         for name, histogram in self.histograms.items():
             histogram.frozen = name in shed_by_value
+
+    def _clear(self, plan: Plan, layout: Layout, load: Load) -> None:
+        """Shed rows that wait, once, so that the rest is worked off in time.
+
+        Rows that came before the load was shed would be in the way of those that come now.
+        """
+        queued = {name: sum(arc.queued for arc in node.arcs) for name, node in plan.nodes.items()}
+        excess = load.waiting(queued) - self.controller.bearable(load)
+        places = {
+            place: frozenset({output})
+            for output in self.controller.greedy.outputs
+            for place in layout.frontier(frozenset({output}))
+        }
+        waiting = {place: sum(queue.queued for queue in _queues(plan, place)) for place in places}
+        targets = [(place.target or _reader(plan, place), rows) for place, rows in waiting.items()]
+        work = sum(load.waiting({name: rows}) for name, rows in targets if name is not None)
+        if excess <= 0 or work <= 0:
+            return
+        share = min(excess / work, 1.0)
+        for place, outputs in places.items():
+            if waiting[place]:
+                step = Step(outputs, {place: share}, share)
+                (dropper,) = self.gates.put(step)
+                for queue in _queues(plan, place):
+                    queue.shed(dropper)
+                self.gates.take_out(step)
 
     def save(self) -> dict[str, Any]:
         """Return the state as plain values."""
@@ -111,12 +148,17 @@ class Shedder:
 
     def _offers(self, plan: Plan, layout: Layout) -> list[Offer]:
         boxes = {name: node.box for name, node in plan.nodes.items()}
+        if self._known is not plan:
+            self._known, self._trials = plan, {}
+            self._carrier = Carrier(boxes, plan.types, layout)
         found: list[Offer] = []
         for output, histogram in self.histograms.items():
-            places = layout.frontier(frozenset({output}))
-            samples = samples_of(self.gates.at, places)
-            steps: list[Step] = self.controller.steps
-            found += offers(boxes, plan.types, layout, output, histogram, samples, steps)
+            samples = samples_of(self.gates.at, layout.frontier(frozenset({output})))
+            if output not in self._trials:
+                graph = histogram.column, histogram.points
+                self._trials[output] = Trial(boxes, plan.types, layout, output, graph)
+            trial, steps = self._trials[output], self.controller.steps
+            found += offers(self._carrier, trial, layout, output, histogram, samples, steps)
         return found
 
 
@@ -133,3 +175,9 @@ def _is_of(place: Place, step: Step, layout: Layout) -> bool:
     """Tell whether rows at a place go to the outputs of a step alone."""
     behind = layout.behind.get(place.source if place.target is None else place.target)
     return behind is not None and behind <= step.outputs
+
+
+def _reader(plan: Plan, place: Place) -> str | None:
+    """Return the box that alone reads from a stream."""
+    arcs = plan.readers[place.source]
+    return arcs[0].target if len(arcs) == 1 else None

@@ -11,7 +11,7 @@ from everquery.network.analysis.layout import Layout, Place
 from everquery.network.boxes.join import Join
 from everquery.network.boxes.map import Map
 from everquery.network.boxes.tumble import Tumble
-from everquery.network.expressions.lists import read_items
+from everquery.network.expressions.lists import Item, read_items
 from everquery.network.expressions.types import is_number
 from everquery.network.rows import RowType
 from everquery.network.shedding.droppers import Interval
@@ -20,11 +20,12 @@ from everquery.network.spec import Box
 SAME = ("filter", "union", "point", "drop", "group")
 """Boxes that change no value of the rows that they let through."""
 
-Way = tuple[int, Interval]
-"""The number of an arrow into a box, and the interval there."""
+Way = tuple[int, str, float, float]
+"""The number of an arrow into a box, the column there, and its factor and constant."""
+Linear = tuple[exp.Column, float, float]
 
 
-def linear(tree: exp.Expression) -> tuple[exp.Column, float, float] | None:
+def linear(tree: exp.Expression) -> Linear | None:
     """Return column, factor and constant of an expression that is linear in one column.
 
     Examples
@@ -54,9 +55,7 @@ def linear(tree: exp.Expression) -> tuple[exp.Column, float, float] | None:
     return _applied(type(tree), inner, left)
 
 
-def _applied(
-    kind: type[exp.Expression], inner: tuple[exp.Column, float, float], number: float
-) -> tuple[exp.Column, float, float] | None:
+def _applied(kind: type[exp.Expression], inner: Linear, number: float) -> Linear | None:
     column, factor, constant = inner
     if kind is exp.Add:
         return column, factor, constant + number
@@ -93,78 +92,73 @@ def inverse(interval: Interval, column: str, factor: float, constant: float) -> 
     return Interval(column, *ends)
 
 
-def ways_into(box: Box, inputs: list[RowType], interval: Interval) -> list[Way] | None:
-    """Return the intervals on the arrows into a box that give this one behind it; None if none."""
+def ways_into(box: Box, inputs: list[RowType], column: str) -> list[Way] | None:
+    """Return the columns on the arrows into a box that one behind it is linear in; None if none."""
     if box.kind in SAME:
-        return [(at, interval) for at in range(len(inputs))]
+        return [(at, column, 1.0, 0.0) for at in range(len(inputs))]
     if isinstance(box, Map) and isinstance(box.select, str):
         scope, items = box.items(inputs[0])
-        found = _source(items, interval)
-        return None if found is None else [(0, inverse(interval, scope.find(found[0]), *found[1:]))]
+        found = _source(items, column)
+        return None if found is None else [(0, scope.find(found[0]), *found[1:])]
     if isinstance(box, Join):
         plan = box.plan(inputs)
-        found = _source(plan.items, interval)
-        if found is None:
-            return None
-        side, own = plan.pair[plan.scope.find(found[0])]
-        return [(side, inverse(interval, own, *found[1:]))]
+        found = _source(plan.items, column)
+        return None if found is None else [(*plan.pair[plan.scope.find(found[0])], *found[1:])]
     if isinstance(box, Tumble):
-        found = _source(read_items(box.select, list(inputs[0].columns)), interval)
-        if found is None or found[0].name not in (box.by or ()):
-            return None
-        return [(0, inverse(interval, found[0].name, *found[1:]))]
+        found = _source(read_items(box.select, list(inputs[0].columns)), column)
+        if found is not None and found[0].name in (box.by or ()):
+            return [(0, found[0].name, *found[1:])]
     return None
 
 
-def _source(items: list, interval: Interval) -> tuple[exp.Column, float, float] | None:  # type: ignore[type-arg]
-    for item in items:
-        if item.name == interval.column:
-            return linear(item.tree)
-    return None
+def _source(items: list[Item], column: str) -> Linear | None:
+    return next((linear(item.tree) for item in items if item.name == column), None)
 
 
-def carried(
-    boxes: Mapping[str, Box],
-    types: Mapping[str, RowType],
-    layout: Layout,
-    output: str,
-    interval: Interval,
-) -> dict[Place, Interval] | None:
-    """Return the intervals at the places where rows of an output alone go; None if a box has none.
+class Carrier:
+    """Carries intervals of outputs to the places where rows of one output alone go."""
 
-    Where one side of a join has the column, rows of that side alone are shed.
-    """
-    places = set(layout.frontier(frozenset({output})))
-    found: dict[Place, Interval] = {}
+    def __init__(
+        self, boxes: Mapping[str, Box], types: Mapping[str, RowType], layout: Layout
+    ) -> None:
+        self._boxes, self._types, self._layout = boxes, types, layout
+        self._ways: dict[tuple[str, str], list[Way] | None] = {}
 
-    def visit(name: str, here: Interval) -> bool:
-        if name in layout.streams:
-            return _note(found, Place(name), here, places, types)
-        ways = ways_into(boxes[name], [types[one] for one in layout.sources[name]], here)
+    def carried(self, output: str, interval: Interval) -> dict[Place, Interval] | None:
+        """Return the intervals at the places of an output; None if a box has no inverse.
+
+        Where one side of a join has the column, rows of that side alone are shed.
+        """
+        places = set(self._layout.frontier(frozenset({output})))
+        found: dict[Place, Interval] = {}
+        whole = self._visit(self._layout.outputs[output], interval, places, found)
+        return found if whole and found else None
+
+    def _visit(
+        self, name: str, here: Interval, places: set[Place], found: dict[Place, Interval]
+    ) -> bool:
+        if name in self._layout.streams:
+            return Place(name) in places and self._note(Place(name), here, found)
+        sources = self._layout.sources[name]
+        if (name, here.column) not in self._ways:
+            inputs = [self._types[one] for one in sources]
+            self._ways[name, here.column] = ways_into(self._boxes[name], inputs, here.column)
+        ways = self._ways[name, here.column]
         if ways is None:
             return False
-        for at, there in ways:
-            source = layout.sources[name][at]
-            place = Place(source, name, at)
+        for at, column, factor, constant in ways:
+            there = inverse(here, column, factor, constant)
+            place = Place(sources[at], name, at)
             if place in places:
-                if not _note(found, place, there, places, types):
+                if not self._note(place, there, found):
                     return False
-            elif not visit(source, there):
+            elif not self._visit(sources[at], there, places, found):
                 return False
         return True
 
-    return found if visit(layout.outputs[output], interval) and found else None
-
-
-def _note(
-    found: dict[Place, Interval],
-    place: Place,
-    interval: Interval,
-    places: set[Place],
-    types: Mapping[str, RowType],
-) -> bool:
-    """Take down an interval at a place; tell whether it is the only one there, over numbers."""
-    kind = types[place.source].columns.get(interval.column)
-    if place not in places or kind is None or not is_number(kind):
-        return False
-    return found.setdefault(place, interval) == interval
+    def _note(self, place: Place, interval: Interval, found: dict[Place, Interval]) -> bool:
+        """Take down an interval at a place; tell whether it is the only one, over numbers."""
+        kind = self._types[place.source].columns.get(interval.column)
+        if kind is None or not is_number(kind):
+            return False
+        return found.setdefault(place, interval) == interval

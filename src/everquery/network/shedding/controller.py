@@ -10,7 +10,7 @@ from everquery.network.shedding.steps import Greedy, Offer, Step, kept_at
 
 MARGIN = 0.95  # of what may be used: a step goes only if this suffices without it
 SLACK = 0.85  # of what may be used: below this the last step is made smaller
-MOST = 0.25  # of what may be used: shed at once for what waits
+WAITS = 0.25  # of the recovery: what waits may take this long
 NUDGE = 0.05  # of what may be used: shed if outputs are late although all seems to fit
 
 
@@ -27,6 +27,14 @@ class Controller:
         So many intervals of trouble before load is shed, and of peace before it is taken back.
     recovery : float
         Seconds in which rows that wait are to be worked off.
+
+    Attributes
+    ----------
+    steps : list of Step
+    tried : bool
+        Whether load was shed since the last time of peace.
+    clears : bool
+        Whether, at the end of the last interval, rows that wait were to be shed too.
     """
 
     greedy: Greedy
@@ -37,6 +45,8 @@ class Controller:
     steps: list[Step] = field(default_factory=list)
     bad: int = 0
     good: int = 0
+    tried: bool = False
+    clears: bool = False
 
     def prepare(self, load: Load) -> list[Step]:
         """Return the steps for rates that are expected, before anything runs."""
@@ -60,30 +70,43 @@ class Controller:
         """
         self.bad = self.bad + 1 if late else 0
         self.good = 0 if late else self.good + 1
-        coming = load.flowing(kept_at(self.steps)).total
-        backlog = waiting / self.recovery
-        if self.bad >= self.patience:
-            added = self.greedy.steps(load, self.steps, self._need(coming, backlog), offers())
+        self.clears = self.bad >= self.patience
+        if self.clears:
+            added = self.greedy.steps(load, self.steps, self._need(load), offers())
             self.steps += added
             self.bad = 0  # rows on their way are late still: what was done needs time to show
             return [], added
-        if self.good >= self.calm and self.steps:
-            return self._less(load, coming + backlog, backlog)
+        if self.good >= self.calm:
+            self.tried = False
+            if self.steps:
+                return self._less(load, waiting / self.recovery)
         return [], []
 
-    def _need(self, coming: float, backlog: float) -> float:
-        """Return the work a second that must go.
+    def _need(self, load: Load) -> float:
+        """Return the work a second that must go so that what comes fits, and a little more.
 
-        What comes must fit. What waits is shed with it, where it waits at the same places; only
-        what is left of it when all that comes fits is a need of its own.
+        Where it fits already, what waits is in the way: it is cleared. If outputs are late soon
+        again, boxes cost more than is known, and a little more goes.
         """
-        least = NUDGE * self.allowed
-        if coming > self.allowed:
-            return coming - self.allowed + least
-        return min(max(coming + backlog - self.allowed, least), MOST * self.allowed)
+        coming = load.flowing(kept_at(self.steps)).total
+        need = coming - (1 - NUDGE) * self.allowed
+        if need <= 0 and self.tried:
+            need = NUDGE * self.allowed
+        self.tried = True
+        return need
 
-    def _less(self, load: Load, present: float, waiting: float) -> tuple[list[Step], list[Step]]:
+    def bearable(self, load: Load) -> float:
+        """Return the seconds of work that may wait: what delays no output much."""
+        spare = self.allowed - load.flowing(kept_at(self.steps)).total
+        return (max(spare, 0.0) + WAITS * self.allowed) * self.recovery
+
+    def overloaded(self, load: Load) -> bool:
+        """Tell whether more comes than may be used."""
+        return load.flowing(kept_at(self.steps)).total > self.allowed
+
+    def _less(self, load: Load, waiting: float) -> tuple[list[Step], list[Step]]:
         """Take the last step back, or make it smaller, as far as the machine holds."""
+        present = load.flowing(kept_at(self.steps)).total + waiting
         without = load.flowing(kept_at(self.steps[:-1])).total + waiting
         if without > MARGIN * self.allowed and present > SLACK * self.allowed:
             return [], []

@@ -31,6 +31,12 @@ class Interval:
     def __str__(self) -> str:
         return f"{self.column} in [{self.low:g}, {self.high:g})"
 
+    def beside(self, other: Interval) -> Interval | None:
+        """Return this interval and another that begins or ends with it as one; None if apart."""
+        if self.column != other.column or (self.high != other.low and other.high != self.low):
+            return None
+        return Interval(self.column, min(self.low, other.low), max(self.high, other.high))
+
     def mask(self, rows: pa.Table) -> Any:  # noqa: ANN401 - Arrow has no types
         """Tell which rows are inside; those with unknown values are not."""
         column = rows.column(self.column)

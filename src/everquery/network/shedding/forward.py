@@ -17,7 +17,7 @@ from everquery.network.expressions.types import is_number
 from everquery.network.optimizer.siblings import Routed
 from everquery.network.quality import Points
 from everquery.network.rows import END, Flow, RowType
-from everquery.network.runtime.plan import make_plan
+from everquery.network.runtime.plan import Plan, make_plan
 from everquery.network.shedding.droppers import Interval
 from everquery.network.shedding.steps import Offer
 from everquery.network.spec import Box
@@ -44,6 +44,7 @@ class Trial:
         self._output = output
         self._end = layout.outputs[output]
         self._column, self._points = graph
+        self._plan: Plan | None = None
 
     def worth(self, place: Place, rows: pa.Table) -> float:
         """Return the utility of all that rows give at the output."""
@@ -54,7 +55,7 @@ class Trial:
 
     def rows(self, place: Place, rows: pa.Table) -> pa.Table | None:
         """Return what rows give at the output."""
-        plan = make_plan(self._boxes, {place.source: self._types[place.source]})
+        plan = self._planned(place)
         found = rows if place.source == self._end else None
         for arc in plan.readers[place.source]:
             arc.put(Flow(rows, END))
@@ -71,6 +72,14 @@ class Trial:
             if node.name == self._end:
                 found = given.rows
         return found
+
+    def _planned(self, place: Place) -> Plan:
+        """Return boxes without a past."""
+        if self._plan is None or not all(
+            node.operator.stateless for node in self._plan.nodes.values()
+        ):
+            self._plan = make_plan(self._boxes, {place.source: self._types[place.source]})
+        return self._plan
 
     def offers(self, place: Place, sample: pa.Table) -> list[Offer]:
         """Return the intervals of the best column of the sample, the least useful first."""

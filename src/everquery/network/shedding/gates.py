@@ -97,10 +97,13 @@ class Gates:
                     self.at[dropper.place].droppers.remove(dropper)
         self.standing = [one for one in self.standing if one[0] is not step]
 
-    @property
-    def total(self) -> int:
-        """All rows shed so far, each counted once for each place."""
-        return sum(count.shed for _, one in self.ever for count in one.counts.values())
+    def shed_at(self) -> dict[str, int]:
+        """Return how many rows were shed at each place."""
+        found: dict[str, int] = {}
+        for _, dropper in self.ever:
+            shed = sum(count.shed for count in dropper.counts.values())
+            found[str(dropper.place)] = found.get(str(dropper.place), 0) + shed
+        return found
 
     def lost(self, layout: Layout, output: str, tick: int) -> float:
         """Return the share of an output that was shed in an interval of time, by its values."""

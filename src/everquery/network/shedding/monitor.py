@@ -13,6 +13,7 @@ from everquery.network.ends import Output
 from everquery.network.utility import delay_graph, good_until, loss_graph, utility
 
 ERRANT = 0.1  # the share of rows behind the good zone from which an output is in trouble
+SOON = 0.5  # of the good zone
 GROWING = 3  # intervals of growth from which a queue is
 
 QUALITY = pa.schema(
@@ -94,18 +95,26 @@ class Monitor:
         one.offered = bool(one.rows or queued or lost)
         self.queued[output] = [*self.queued.get(output, ()), queued][-GROWING - 1 :]
 
-    def troubled(self, tick: int) -> list[str]:
-        """Return the outputs that are late: by their graph, or, without one, by growing queues."""
-        return [name for name in self.outputs if self._is_late(name, tick)]
+    def troubled(self, tick: int, *, overloaded: bool) -> list[str]:
+        """Return the outputs that are late: by their graph, or, without one, by growing queues.
 
-    def _is_late(self, output: str, tick: int) -> bool:
+        Parameters
+        ----------
+        overloaded : bool
+            Whether more comes than the machine can do: delays will grow, and an output whose rows
+            wait for half of its good zone counts as late.
+        """
+        share = SOON if overloaded else 1.0
+        return [name for name in self.outputs if self._is_late(name, tick, share)]
+
+    def _is_late(self, output: str, tick: int, share: float) -> bool:
         graph = delay_graph(self.outputs[output].qos)
         if graph is None:
             sizes = self.queued.get(output, [])
             pairs = itertools.pairwise(sizes)
             return len(sizes) > GROWING and all(low < high for low, high in pairs)
         one = self.at(output, tick)
-        if one.waited > good_until(graph):
+        if one.waited > share * good_until(graph):
             return True
         return one.rows > 0 and one.errant > ERRANT * one.rows
 
@@ -122,6 +131,11 @@ class Monitor:
         elif graph is not None:
             timely = utility(graph, one.waited)
         return timely * utility(loss_graph(spec.qos), one.lost)
+
+    def latest(self, output: str) -> float | None:
+        """Return what an output was worth in the last interval in which it had anything."""
+        worth = [self.utility(output, tick) for tick in sorted(self.seen.get(output, ()))]
+        return next((one for one in reversed(worth) if one is not None), None)
 
     def table(self, start: float, interval: float) -> pa.Table:
         """Return the quality of all outputs over time."""

@@ -8,18 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.network.analysis.layout import Layout, Place
-from everquery.network.rows import RowType
-from everquery.network.shedding.backward import carried
+from everquery.network.shedding.backward import Carrier
 from everquery.network.shedding.droppers import Interval
 from everquery.network.shedding.forward import Trial
 from everquery.network.shedding.histograms import Histogram
 from everquery.network.shedding.steps import Offer, Step
-from everquery.network.spec import Box
 
 
 def offers(
-    boxes: Mapping[str, Box],
-    types: Mapping[str, RowType],
+    carrier: Carrier,
+    trial: Trial,
     layout: Layout,
     output: str,
     histogram: Histogram,
@@ -34,7 +32,6 @@ def offers(
     places = layout.frontier(frozenset({output}))
     if not places or any(place not in samples for place in places):
         return []
-    trial = Trial(boxes, types, layout, output, (histogram.column, histogram.points))
     if not histogram.bins() and len(places) == 1:  # nothing came out yet: see what would
         given = trial.rows(places[0], samples[places[0]])
         if given is not None:
@@ -44,21 +41,21 @@ def offers(
         return []
     gone = [one for step in steps if step.outputs == {output} for one in step.intervals.items()]
     probe = Interval(histogram.column, bins[0].low, bins[0].high)
-    if carried(boxes, types, layout, output, probe) is None:
+    if carrier.carried(output, probe) is None:
         if len(places) != 1:
             return []
         found = trial.offers(places[0], samples[places[0]])
-        return [one for one in found if not any(item in gone for item in one.intervals.items())]
+        return [one for one in found if not _gone(one.intervals, gone)]
     found = []
     worth_left = 1.0
     out: dict[Place, float] = dict.fromkeys(places, 0.0)
     for one in bins:
         interval = Interval(histogram.column, one.low, one.high)
-        there = carried(boxes, types, layout, output, interval)
+        there = carrier.carried(output, interval)
         if there is None:
             continue
         shares = {place: _share(samples[place], own) for place, own in there.items()}
-        if not any(item in gone for item in there.items()):
+        if not _gone(there, gone):
             relative = {
                 place: min(share / (1 - out[place]), 1.0) if out[place] < 1 else 0.0
                 for place, share in shares.items()
@@ -69,6 +66,15 @@ def offers(
         for place, share in shares.items():
             out[place] += share
     return found
+
+
+def _gone(intervals: Mapping[Place, Interval], gone: list[tuple[Place, Interval]]) -> bool:
+    """Tell whether intervals are shed already."""
+    return any(
+        place == at and own.column == one.column and one.low <= own.low and own.high <= one.high
+        for place, own in intervals.items()
+        for at, one in gone
+    )
 
 
 def _share(rows: pa.Table, interval: Interval) -> float:

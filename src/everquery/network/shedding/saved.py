@@ -30,6 +30,7 @@ def save_gates(gates: Gates, controller: Controller) -> dict[str, Any]:
         ],
         "bad": controller.bad,
         "good": controller.good,
+        "tried": controller.tried,
     }
 
 
@@ -50,6 +51,7 @@ def load_gates(saved: dict[str, Any], gates: Gates, controller: Controller) -> N
         gates.at.setdefault(place, Gate(place)).came = dict(came)
     controller.steps = [step for step, _ in gates.standing]
     controller.bad, controller.good = saved["bad"], saved["good"]
+    controller.tried = saved["tried"]
 
 
 def save_monitor(monitor: Monitor) -> dict[str, Any]:

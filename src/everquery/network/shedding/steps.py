@@ -86,6 +86,11 @@ class Greedy:
     def __init__(self, graphs: Mapping[str, Points]) -> None:
         self._graphs = dict(graphs)
 
+    @property
+    def outputs(self) -> list[str]:
+        """The outputs that may be shed."""
+        return list(self._graphs)
+
     def steps(
         self, load: Load, before: Sequence[Step], need: float, offers: Iterable[Offer] = ()
     ) -> list[Step]:
@@ -96,9 +101,10 @@ class Greedy:
             step = self.next(load, [*before, *found], need, waiting)
             if step is None:
                 break
-            found.append(step)
             waiting = [one for one in waiting if one.intervals != step.intervals]
             need -= step.saved
+            merged = _merged(found[-1], step) if found else None
+            found[-1:] = [*found[-1:], step] if merged is None else [merged]
         return found
 
     def next(
@@ -170,6 +176,23 @@ def _less(kept: Mapping[Place, float], shares: Mapping[Place, float]) -> dict[Pl
     for place, share in shares.items():
         found[place] = found.get(place, 1.0) * (1 - share)
     return found
+
+
+def _merged(one: Step, other: Step) -> Step | None:
+    """Return two steps as one, if their intervals lie side by side at each place."""
+    if one.outputs != other.outputs or one.intervals.keys() != other.intervals.keys():
+        return None
+    intervals = {
+        place: interval.beside(other.intervals[place]) for place, interval in one.intervals.items()
+    }
+    together = {place: both for place, both in intervals.items() if both is not None}
+    if not together or len(together) < len(intervals):
+        return None
+    shares = {
+        place: 1 - (1 - share) * (1 - other.shares[place]) for place, share in one.shares.items()
+    }
+    lost = 1 - (1 - one.lost) * (1 - other.lost)
+    return Step(one.outputs, shares, lost, together, one.saved + other.saved)
 
 
 def _no_more_than(step: Step, need: float) -> Step:
