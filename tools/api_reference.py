@@ -1,8 +1,8 @@
 """Writes the reference of the Python API, docs/api.md, anew: ``python -m tools.api_reference``.
 
-Everything public is on the page: what `everquery`, `everquery.spark` and `everquery.testing`
-export, and all errors, each with its public methods and properties, in the words of their
-docstrings.
+Everything public is on the page: what `everquery`, `everquery.network`, `everquery.spark` and
+`everquery.testing` export, and all errors, each with its public methods and properties, in the
+words of their docstrings.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from tools.docstrings import as_markdown
 
 import everquery
 import everquery.errors
+import everquery.network
 import everquery.spark
 import everquery.testing
 from everquery.kinds import KINDS
+from everquery.network.runtime.run import Run
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 BEGIN = "<!-- what follows is written by tools/api_reference.py -->\n"
@@ -35,6 +37,7 @@ GROUPS = {
     "Queries": ("everquery.queries", "everquery.kinds"),
     "Engine": ("everquery.engine", "everquery.kinds.answer", "everquery.sinks"),
     "Registry": ("everquery.registry",),
+    "Networks": ("everquery.network",),
     "Spark": (),
     "Errors": (),
     "Testing": (),
@@ -42,7 +45,11 @@ GROUPS = {
 # What comes first in its group; all else follows by name.
 FIRST = ("Query", *(kind.spec.__name__ for kind in KINDS.values()), "Engine", "open", "watch")
 HIDDEN = ("part_of",)  # parameters that users do not give
-GIVEN = ("eq.Callback", "eq.Notice")  # classes whose objects users are given, and do not make
+GIVEN = (
+    "eq.Callback",
+    "eq.Notice",
+    "everquery.network.Run",
+)  # classes whose objects users are given, and do not make
 
 
 @dataclass(frozen=True)
@@ -93,11 +100,17 @@ def _function(raw: Any) -> Any:  # noqa: ANN401 - what a class has
 def published() -> list[Public]:
     """Return everything public, in the order of the page."""
     found = [_of_everquery(name) for name in everquery.__all__]
-    for module, group in ((everquery.spark, "Spark"), (everquery.testing, "Testing")):
+    for module, group in (
+        (everquery.network, "Networks"),
+        (everquery.spark, "Spark"),
+        (everquery.testing, "Testing"),
+    ):
         found += [
             Public(f"{module.__name__}.{name}", getattr(module, name), group)
             for name in module.__all__
+            if (module, name) != (everquery.network, "Network")
         ]
+    found.append(Public("everquery.network.Run", Run, "Networks"))
     known = [each.thing for each in found]
     for name, error in vars(everquery.errors).items():
         if _is_error(error) and error not in known:

@@ -54,6 +54,7 @@ SUBCOMMANDS = {
         "replay:replay",
         "Tell what the registered queries would have reported of these events, by query.",
     ),
+    "network": Subcommand("network:app", "Networks of boxes and arrows over streams."),
     "plot": Subcommand("plot:app", "Pictures of what standing queries know."),
     "rescale": Subcommand(
         "rescale:rescale",

@@ -175,6 +175,12 @@ class Network:
 
         return check(self, rates=rates, **known)
 
+    def draw(self) -> str:
+        """Return a picture of the network, as SVG."""
+        from everquery.network.picture import draw
+
+        return draw(self)
+
     def explain(self) -> str:
         """Return the boxes as they are and as the optimizer would run them."""
         return self.start().explain()

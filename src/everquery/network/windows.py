@@ -33,6 +33,8 @@ class Window:
     rows : int
     distance : number
         How far in the column `on`.
+    on : str
+        For a distance: the column, which ascends.
 
     Examples
     --------

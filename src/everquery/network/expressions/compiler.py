@@ -256,13 +256,14 @@ def _between(tree: exp.Expression, scope: Scope) -> Compiled:
 
 
 def _case(tree: exp.Expression, scope: Scope) -> Compiled:
-    base, ifs = tree.args.get("this"), tree.args.get("ifs") or [tree]
+    short = isinstance(tree, exp.If)
+    base, ifs = (None, [tree]) if short else (tree.args.get("this"), tree.args["ifs"])
     tests, values = [], []
     for branch in ifs:
         test = exp.EQ(this=base.copy(), expression=branch.this.copy()) if base else branch.this
         tests.append(as_type(_truth(test, scope), BOOLEAN))
         values.append(compile_tree(branch.args["true"], scope))
-    rest = tree.args.get("false" if isinstance(tree, exp.If) else "default")
+    rest = tree.args.get("false" if short else "default")
     values.append(compile_tree(rest, scope) if rest is not None else constant(None, UNKNOWN))
     values = alike(values, tree.sql(DIALECT))
     kind = next((value.type for value in values if value.type != UNKNOWN), UNKNOWN)

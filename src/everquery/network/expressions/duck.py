@@ -53,7 +53,10 @@ def compile_by_duckdb(tree: exp.Expression, scope: Scope) -> Compiled:
     import duckdb
 
     try:
-        kind = _run(text, names, empty).type
+        found = _run(text, names, empty)
+        if names and len(found):
+            raise BadExpressionError(f"{told!r} is an aggregate, and this box has no windows")
+        kind = found.type
     except duckdb.Error as error:
         line = str(error).splitlines()[0]
         raise BadExpressionError(f"{told!r}: {line}") from None

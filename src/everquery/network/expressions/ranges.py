@@ -222,7 +222,7 @@ def _codes(column: Any) -> tuple[npt.NDArray[Any], Bools]:  # noqa: ANN401
     """Return a column's values as numbers in the same order, and where it has any."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
-        ranks = pc.rank(array, tiebreaker="dense", null_placement="at_end").cast(pa.int64())
+        ranks = pc.rank(array, tiebreaker="dense").cast(pa.int64())
         return ranks.to_numpy(zero_copy_only=False), _valid(array)
     return numbers_of(array)
 

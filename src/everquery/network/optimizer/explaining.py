@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 from everquery.network.boxes.passing import Passing
 from everquery.network.optimizer.fused import Fused
 from everquery.network.optimizer.siblings import Siblings
-from everquery.network.spec import Box
+from everquery.network.spec import Box, plain
 
 INDENT = "  "
 
@@ -43,8 +44,8 @@ def line(name: str, box: Box) -> str:
     if isinstance(box, Passing):
         return head
     told = [
-        f"{field} {getattr(box, field)!r}"
-        for field in box.__dataclass_fields__
-        if field != "source" and getattr(box, field) is not None
+        f"{field.name} {plain(getattr(box, field.name))!r}"
+        for field in fields(box)
+        if field.name != "source" and getattr(box, field.name) is not None
     ]
     return ", ".join([head, *told])

@@ -13,6 +13,7 @@ from everquery.network.optimizer.explaining import explained
 from everquery.network.optimizer.fusing import simplified
 from everquery.network.optimizer.siblings import Routed
 from everquery.network.optimizer.structure import structured
+from everquery.network.picture import draw
 from everquery.network.rows import Flow
 from everquery.network.runtime import snapshots, tables
 from everquery.network.runtime.arcs import MOST_UNREAD, Kept, Tap
@@ -318,6 +319,10 @@ class Run:
     def stats(self) -> pa.Table:
         """Return a row for each stream, box, arc and output: rows, rates, costs, queues."""
         return tables.stats(self._plan, self._intakes, self._kept, self._outputs())
+
+    def draw(self) -> str:
+        """Return a picture of the network with what has gone through it so far, as SVG."""
+        return draw(self.network, self.stats())
 
     def dead_letters(self) -> pa.Table:
         """Return the refused rows: who refused each, why, and the row as JSON."""

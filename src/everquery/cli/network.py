@@ -1,0 +1,212 @@
+"""``everquery network``: networks of boxes and arrows over streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import typer
+
+from everquery.cli.options import AsJson
+from everquery.cli.output import counted, print_json, print_table
+from everquery.errors import InvalidNetworkError, UnwritableFileError
+from everquery.network import Network, Source
+from everquery.network.runtime.run import Run
+from everquery.sources.files import EventFile
+from everquery.sources.formats import explained
+
+app = typer.Typer(help="Networks of boxes and arrows over streams.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(metavar="NETWORK", help="The network, in YAML.")]
+
+
+@app.command("check")
+def check(
+    file: File,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what the optimizer makes of it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a network without running it, and show what each arrow carries."""
+    network = Network.load(file)
+    if as_json:
+        print_json({name: str(rows) for name, rows in network.types.items()})
+        return
+    kinds = {name: box.kind for name, box in network.readable.items()}
+    rows = [[name, kinds.get(name, "stream"), str(row)] for name, row in network.types.items()]
+    print_table(["name", "box", "columns"], rows)
+    if explain:
+        typer.echo(network.explain())
+    typer.echo(
+        f"network {network.name!r} can run: {counted(len(network.streams), 'stream', 'streams')},"
+        f" {counted(len(network.boxes), 'box', 'boxes')},"
+        f" {counted(len(network.outputs), 'output', 'outputs')}"
+    )
+
+
+@app.command("show")
+def show(
+    file: File,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The picture; without, it is printed.")
+    ] = None,
+) -> None:
+    """Draw a network as SVG."""
+    picture = Network.load(file).draw()
+    if out is None:
+        typer.echo(picture)
+        return
+    _write(out, picture)
+    typer.echo(f"{out} has the picture")
+
+
+@app.command("run")
+def run(
+    file: File,
+    events: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[STREAM=]FILE...",
+            help="Events of each stream: CSV, JSON lines, Parquet or Arrow.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="A folder: each output becomes a Parquet file there. Without, rows are printed"
+            " as JSON lines.",
+        ),
+    ] = None,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Print rows, costs and queues at the end.")
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Draw the network with these figures, as SVG.")
+    ] = None,
+    optimize: Annotated[
+        bool, typer.Option(help="Fuse and reorder boxes; outputs are the same.")
+    ] = True,
+) -> None:
+    """Run a network over files of events, to their end."""
+    network = Network.load(file)
+    inputs = {
+        name: _pieces(network, name, paths) for name, paths in _named(network, events).items()
+    }
+    running = network.start(optimize=optimize)
+    counts = dict.fromkeys(network.outputs, 0)
+    with ExitStack() as stack:
+        writer = _Lines() if out is None else stack.enter_context(_Files(out))
+        while inputs:
+            batches = {name: next(pieces, None) for name, pieces in inputs.items()}
+            inputs = {name: inputs[name] for name, batch in batches.items() if batch is not None}
+            given = {name: batch for name, batch in batches.items() if batch is not None}
+            _tell(running.process(given), writer, counts)
+        _tell(running.finish(), writer, counts)
+    _report(running, counts, stats, picture)
+
+
+def _named(network: Network, events: list[str]) -> dict[str, list[Path]]:
+    """Return the files of each stream."""
+    found: dict[str, list[Path]] = {}
+    for one in events:
+        name, equals, path = one.partition("=")
+        if not equals or name not in network.streams:
+            if len(network.streams) != 1:
+                raise InvalidNetworkError(
+                    f"{one!r} names no stream of the network; write STREAM=FILE, with"
+                    f" {', '.join(network.streams)}"
+                )
+            name, path = next(iter(network.streams)), one
+        found.setdefault(name, []).append(Path(path))
+    return found
+
+
+def _pieces(network: Network, name: str, paths: list[Path]) -> Iterator[pa.Table]:
+    source = network.streams[name]
+    for path in paths:
+        if source.columns is not None:
+            yield from _typed(path, source)
+        else:
+            for piece in EventFile(path, source.stream).pieces():
+                yield piece.batch
+
+
+def _typed(path: Path, source: Source) -> Iterator[pa.Table]:
+    """Yield batches of a file with columns that streams have no role for."""
+    with explained(path):
+        if path.suffix == ".csv":
+            yield from pyarrow.csv.open_csv(path)
+        else:
+            yield from pq.ParquetFile(path).iter_batches()
+
+
+class _Lines:
+    """Rows as JSON lines on standard output."""
+
+    def write(self, output: str, rows: pa.Table) -> None:
+        for row in rows.to_pylist():
+            plain = {name: _plain(value) for name, value in row.items()}
+            typer.echo(json.dumps({"output": output, **plain}, ensure_ascii=False, default=str))
+
+
+def _plain(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else value
+
+
+class _Files:
+    """Rows as Parquet files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def __enter__(self) -> _Files:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnwritableFileError(f"{self._folder} can't be made: {error}") from None
+        return self
+
+    def write(self, output: str, rows: pa.Table) -> None:
+        if output not in self._writers:
+            path = self._folder / f"{output}.parquet"
+            self._writers[output] = pq.ParquetWriter(path, rows.schema)
+        self._writers[output].write_table(rows)
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+
+def _tell(outputs: Mapping[str, pa.Table], writer: _Lines | _Files, counts: dict[str, int]) -> None:
+    for name, rows in outputs.items():
+        counts[name] += rows.num_rows
+        if rows.num_rows:
+            writer.write(name, rows)
+
+
+def _report(running: Run, counts: Mapping[str, int], stats: bool, picture: Path | None) -> None:
+    if stats:
+        table = running.stats()
+        print_table(table.column_names, [list(row.values()) for row in table.to_pylist()])
+    if picture is not None:
+        _write(picture, running.draw())
+    refused = sum(row["dead_letters"] or 0 for row in running.stats().to_pylist())
+    told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    typer.echo(f"rows by output: {told}; dead letters: {refused:,}", err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UnwritableFileError(f"{path} can't be written: {error}") from None
