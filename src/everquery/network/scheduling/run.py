@@ -108,7 +108,7 @@ class TimedRun(Run):
             waiting before the call says so.
         """
         came = self._came(now)
-        if self.terms.clock is None:
+        if self.terms.clock is None and not self._paused:
             self._work(came)
         self._desk.stamp = came
         if self.terms.clock is None:
