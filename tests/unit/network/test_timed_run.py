@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import everquery as eq
 from tests.unit.network.overloads import COSTS, FULL, played, rows, track
-from tests.unit.network.plants import bag
+from tests.unit.network.plants import PLANT, bag, outputs_of, pieces, readings
 
 
 def last(run, output, count=5):
@@ -191,6 +191,30 @@ def test_a_snapshot_goes_on_with_the_same_rows_and_counts():
     assert other.quality().equals(run.quality())
     with pytest.raises(eq.EverqueryError):
         other.restore(track().start().snapshot())
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8),
+    costs=st.fixed_dictionaries(
+        dict.fromkeys(["hot", "scaled", "minute", "pairs"], st.sampled_from([0.0, 0.01, 0.3]))
+    ),
+    train=st.sampled_from([1, 7, 1000]),
+    queue_rows=st.sampled_from([5, 1000]),
+)
+def test_trains_change_no_window_and_no_join(sizes, costs, train, queue_rows):
+    network, batch = eq.Network.load(PLANT), readings(sum(sizes), 3)
+    wanted = outputs_of(network, {"readings": batch})
+    run = network.start(costs=costs, train=train, queue_rows=queue_rows)
+    found = {name: [] for name in wanted}
+    for second, part in enumerate(pieces(batch, sizes)):
+        for name, table in run.process({"readings": part}, now=float(second)).items():
+            found[name] += table.to_pylist()
+    for name, table in run.finish().items():
+        found[name] += table.to_pylist()
+    assert {name: bag(rows) for name, rows in found.items()} == {
+        name: bag(rows) for name, rows in wanted.items()
+    }
 
 
 @settings(max_examples=15, deadline=None)
