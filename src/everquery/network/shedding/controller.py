@@ -105,15 +105,19 @@ class Controller:
         return load.flowing(kept_at(self.steps)).total > self.allowed
 
     def _less(self, load: Load, waiting: float) -> tuple[list[Step], list[Step]]:
-        """Take the last step back, or make it smaller, as far as the machine holds."""
+        """Take back up to half of the steps, the last first, or make the last one smaller."""
+        removed: list[Step] = []
+        most = (len(self.steps) + 1) // 2
+        while len(removed) < most and self._without_last(load, waiting) <= MARGIN * self.allowed:
+            removed.append(self.steps.pop())
         present = load.flowing(kept_at(self.steps)).total + waiting
-        without = load.flowing(kept_at(self.steps[:-1])).total + waiting
-        if without > MARGIN * self.allowed and present > SLACK * self.allowed:
-            return [], []
+        if removed or present > SLACK * self.allowed or self.steps[-1].intervals:
+            return removed, []
+        need = self._without_last(load, waiting) - MARGIN * self.allowed
         removed = [self.steps.pop()]
-        added = self.greedy.steps(load, self.steps, without - MARGIN * self.allowed)
-        if removed[0].intervals and added:  # values that were shed stay better than others
-            self.steps += removed
-            return [], []
+        added = self.greedy.steps(load, self.steps, need)
         self.steps += added
         return removed, added
+
+    def _without_last(self, load: Load, waiting: float) -> float:
+        return load.flowing(kept_at(self.steps[:-1])).total + waiting

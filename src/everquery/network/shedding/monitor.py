@@ -13,7 +13,7 @@ from everquery.network.ends import Output
 from everquery.network.utility import delay_graph, good_until, loss_graph, utility
 
 ERRANT = 0.1  # the share of rows behind the good zone from which an output is in trouble
-SOON = 0.5  # of the good zone
+SOON = 0.25  # of the good zone
 GROWING = 3  # intervals of growth from which a queue is
 
 QUALITY = pa.schema(
@@ -102,7 +102,7 @@ class Monitor:
         ----------
         overloaded : bool
             Whether more comes than the machine can do: delays will grow, and an output whose rows
-            wait for half of its good zone counts as late.
+            wait for a quarter of its good zone counts as late.
         """
         share = SOON if overloaded else 1.0
         return [name for name in self.outputs if self._is_late(name, tick, share)]
