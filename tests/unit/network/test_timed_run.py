@@ -193,7 +193,7 @@ def test_a_snapshot_goes_on_with_the_same_rows_and_counts():
         other.restore(track().start().snapshot())
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8),
     costs=st.fixed_dictionaries(
@@ -217,7 +217,7 @@ def test_trains_change_no_window_and_no_join(sizes, costs, train, queue_rows):
     }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     rates=st.lists(st.sampled_from([0, 100, FULL, 2 * FULL, 4 * FULL]), min_size=2, max_size=9),
     patience=st.integers(1, 2),

@@ -11,6 +11,7 @@ from everquery.network.analysis.layout import Layout, Place
 from everquery.network.shedding.droppers import Dropper
 from everquery.network.shedding.steps import Step
 
+MOST_CAME = 8  # intervals of time: the last are asked for
 MOST_SAMPLED = 2_000  # rows of an arrow on which shedding by values is tried
 
 REPORT = pa.schema(
@@ -44,6 +45,8 @@ class Gate:
         if not rows.num_rows:
             return rows
         self.came[tick] = self.came.get(tick, 0) + rows.num_rows
+        while len(self.came) > MOST_CAME:
+            del self.came[next(iter(self.came))]
         self.sample = rows.slice(0, MOST_SAMPLED)
         for dropper in self.droppers:
             rows = dropper.keep(rows, tick)
@@ -124,7 +127,7 @@ class Gates:
         left = 1.0
         for step, dropper in self.ever:
             count = dropper.counts.get(tick)
-            if dropper.place != place or step.outputs != outputs or not count or not count.offered:
+            if count is None or dropper.place != place or step.outputs != outputs:
                 continue
             weight = 1.0
             if dropper.interval is not None and dropper.share > 0:

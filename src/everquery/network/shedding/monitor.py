@@ -13,6 +13,7 @@ from everquery.network.ends import Output
 from everquery.network.utility import delay_graph, good_until, loss_graph, utility
 
 ERRANT = 0.1  # the share of rows behind the good zone from which an output is in trouble
+MOST_KEPT = 10_000  # intervals of time that are remembered
 SOON = 0.25  # of the good zone
 GROWING = 3  # intervals of growth from which a queue is
 
@@ -30,7 +31,8 @@ QUALITY = pa.schema(
     ]
 )
 """One row for each output and interval of time. ``delay`` is the mean, in seconds; ``lost`` the
-share that was shed, by its values; ``exact`` whether nothing was shed before the output so far."""
+share that was shed, by its values; ``exact`` whether nothing was shed before the output so far. The
+last ten thousand intervals are there."""
 
 
 @dataclass(slots=True)
@@ -93,6 +95,9 @@ class Monitor:
         one = self.at(output, tick)
         one.waited, one.lost, one.exact = waited, lost, exact
         one.offered = bool(one.rows or queued or lost)
+        known = self.seen[output]
+        while len(known) > MOST_KEPT:
+            del known[next(iter(known))]
         self.queued[output] = [*self.queued.get(output, ()), queued][-GROWING - 1 :]
 
     def troubled(self, tick: int, *, overloaded: bool) -> list[str]:
