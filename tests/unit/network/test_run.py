@@ -8,7 +8,7 @@ import pytest
 import everquery as eq
 from everquery import network as n
 from everquery.network.runtime import arcs
-from tests.unit.network.plants import PLANT, readings
+from tests.unit.network.plants import PLANT, bag, readings
 
 
 def test_stats_have_a_row_for_everything():
@@ -88,6 +88,8 @@ def test_kept_rows_drop_the_oldest():
     kept = arcs.Kept(3)
     for at in range(5):
         kept.add(pa.table({"x": [at, at]}))
+    assert len(kept) == 10
+    kept.trim()
     assert kept.dropped == 7
     assert len(kept) == 3
 
@@ -174,3 +176,58 @@ def test_batches_may_be_lists_of_dicts_or_dicts_of_columns():
         assert network.start().process({"readings": given})["hot"].num_rows == 1
     with pytest.raises(eq.InvalidBatchError, match="is no batch"):
         network.start().process({"readings": 3})
+
+
+def test_a_caller_who_reads_gets_all_however_many_there_are(monkeypatch):
+    monkeypatch.setattr("everquery.network.runtime.run.MOST_UNREAD", 30)
+    run = eq.Network.load(PLANT).start()
+    batch = readings(500)
+    wanted = sum((row["temperature"] or 0) > 80 for row in batch.to_pylist())
+    assert run.process({"readings": batch})["hot"].num_rows == wanted > 30
+
+
+def test_a_snapshot_holds_unread_rows_and_counts_of_dead_letters():
+    network = eq.Network.load(PLANT)
+    run = network.start()
+    late = pa.table({"machine": ["a", None], "ts": [0, 1], "temperature": [99.0, 1.0]})
+    run.process({"readings": readings(50)}, read=[])
+    run.process({"readings": late}, read=[])
+    again = network.start()
+    again.restore(run.snapshot())
+    assert again.read() == run.read()
+
+    def letters(one):
+        return {row["name"]: row["dead_letters"] for row in one.stats().to_pylist()}
+
+    assert letters(again) == letters(run)
+    assert letters(run)["readings"] == letters(run)["minute"] == 1
+
+
+def test_streams_may_be_fed_in_any_rhythm():
+    left = eq.Stream("s", key="k", time="t", attributes=["x"])
+    right = eq.Stream("r", key="k", time="t", attributes=["y"])
+    boxes = {
+        "j": n.Join(["s", "r"], within={"time": 2}, on="s.k = r.k"),
+        "p": n.Resample(["s", "r"], within={"time": 2}, predict="sum(x) AS x"),
+        "m": n.Map("r", select="k, t, y AS x"),
+        "u": n.Union(["s", "m"]),
+        "w": n.Tumble("u", every={"time": 5}, select="count(*) AS n"),
+    }
+    network = eq.Network("n", [left, right], boxes, {name: name for name in "jpuw"})
+    s = pa.table({"k": ["a", "b"] * 20, "t": range(40), "x": [float(at) for at in range(40)]})
+    r = s.rename_columns(["k", "t", "y"])
+
+    def outputs(calls):
+        run = network.start()
+        found = {name: [] for name in network.outputs}
+        for given in (*(run.process(call) for call in calls), run.finish()):
+            for name, rows in given.items():
+                found[name] += rows.to_pylist()
+        return {name: bag(rows) for name, rows in found.items()}
+
+    wanted = outputs([{"s": s, "r": r}])
+    assert outputs([{"s": s}, {"r": r}]) == wanted
+    assert outputs([{"r": r}, {"s": s}]) == wanted
+    rhythm = [{"s": s.slice(0, 30)}, {"r": r.slice(0, 7)}, {"s": s.slice(30)}, {"r": r.slice(7)}]
+    assert outputs(rhythm) == wanted
+    assert wanted["j"]

@@ -13,7 +13,7 @@ from everquery.errors import InvalidNetworkError
 from everquery.network.boxes.paced import PacedOperator
 from everquery.network.boxes.windowed import WindowColumns, window_columns, window_type
 from everquery.network.expressions.ranges import Ranges
-from everquery.network.grouping import Ints, search
+from everquery.network.grouping import Ints, distinct_pairs, search
 from everquery.network.operator import Operator
 from everquery.network.rows import BEGINNING, END, Flow, RowType
 from everquery.network.spec import Box
@@ -147,9 +147,10 @@ class SlideOperator(PacedOperator):
         step = every.size(self.columns.kind)
         count = int(-(-size // step))
         first = np.rint(multiple_below(index, step) / step).astype(np.int64)
+        group, first = distinct_pairs(numbers, first)
         place = (first[:, None] - np.arange(count)[None, :]).reshape(-1)
-        pairs = np.unique(np.stack([np.repeat(numbers, count), place]), axis=1)
-        group, start = pairs[0], pairs[1] * (int(step) if float(step).is_integer() else step)
+        group, place = distinct_pairs(np.repeat(group, count), place)
+        start = place * (int(step) if float(step).is_integer() else step)
         told = (start + size > before[group]) & (start + size <= newest[group])
         group, start = group[told], start[told]
         low = search(numbers, index, group, start, after=False)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.network.expressions.functions import RowError
+from everquery.network.grouping import distinct_pairs
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -41,10 +42,15 @@ class Ranges:
     def reduce(self, function: np.ufunc, values: npt.NDArray[Any], empty: float) -> Any:  # noqa: ANN401
         """Return a reduction of each window's values; `empty` for windows without rows."""
         found = np.full(self.low.size, empty, values.dtype)
-        some = self.high > self.low
-        if some.any():
-            ends = np.empty(2 * int(some.sum()), np.int64)
-            ends[::2], ends[1::2] = self.low[some], self.high[some]
+        some = np.flatnonzero(self.high > self.low)
+        if some.size:
+            low, high = self.low[some], self.high[some]
+            if np.any(high[:-1] < low[1:]):
+                # It also reduces from each end to the next begin: backward, these are nothing.
+                order = np.argsort(-low)
+                some, low, high = some[order], low[order], high[order]
+            ends = np.empty(2 * some.size, np.int64)
+            ends[::2], ends[1::2] = low, high
             padded = np.append(values, values[:1])  # an end may be the number of rows
             found[some] = function.reduceat(padded, ends)[::2]
         return found
@@ -83,8 +89,9 @@ def count_distinct(rows: Ranges, column: Any) -> pa.Array:  # noqa: ANN401
     codes, valid = _codes(column)
     at, window = rows.expanded()
     at, window = at[valid[at]], window[valid[at]]
-    pairs = np.unique(np.stack([window, codes[at]]), axis=1)
-    return pa.array(np.bincount(pairs[0], minlength=rows.low.size).astype(np.int64))
+    _, codes = np.unique(codes, return_inverse=True)
+    windows, _ = distinct_pairs(window, codes[at].astype(np.int64))
+    return pa.array(np.bincount(windows, minlength=rows.low.size).astype(np.int64))
 
 
 def total(rows: Ranges, column: Any) -> pa.Array:  # noqa: ANN401

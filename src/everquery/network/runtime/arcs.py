@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from everquery.network.operator import Saved
 from everquery.network.rows import BEGINNING, Flow, RowType, joined
 
 MOST_TAPPED = 100_000  # rows that a tap keeps for who reads it
@@ -68,10 +69,13 @@ class Kept:
         self._pieces: list[pa.Table] = []
 
     def add(self, rows: pa.Table) -> None:
-        """Take in rows; older ones make room."""
+        """Take in rows."""
         if rows.num_rows:
             self.passed += rows.num_rows
             self._pieces.append(rows)
+
+    def trim(self) -> None:
+        """Drop the oldest rows beyond the bound: nobody has read them."""
         excess = len(self) - self.most
         while excess > 0:
             first = self._pieces[0]
@@ -91,6 +95,17 @@ class Kept:
 
     def __len__(self) -> int:
         return sum(piece.num_rows for piece in self._pieces)
+
+    def save(self, row_type: RowType) -> Saved:
+        """Return the rows that nobody has read, and the counts."""
+        values = {"passed": self.passed, "dropped": self.dropped}
+        return Saved(values, {"rows": joined(self._pieces, row_type)})
+
+    def load(self, saved: Saved) -> None:
+        """Take a state that `save` gave."""
+        self.passed, self.dropped = saved.values["passed"], saved.values["dropped"]
+        rows = saved.tables["rows"]
+        self._pieces = [rows] if rows.num_rows else []
 
 
 class Tap(Kept):
@@ -112,6 +127,7 @@ class Tap(Kept):
         """Take in rows that pass."""
         self._row_type = row_type
         self.add(rows)
+        self.trim()
 
     def rows(self) -> pa.Table:
         """Return the rows that have passed since the last call."""

@@ -32,7 +32,8 @@ class Run:
     """A running network; `Network.start` makes one.
 
     Every call of `process` sends batches through all boxes, in the order of the arrows, and returns
-    what came out. How rows are divided into batches changes no output.
+    what came out. How rows are divided into batches changes no output. One thread at a time may use
+    it.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Run:
             self._calls += 1
             if self._calls == MEASURED and self.optimized:
                 self._replan()
-        return self.read(read)
+        return self._read_and_trim(read)
 
     def finish(self) -> dict[str, pa.Table]:
         """End all streams, and return what was still open."""
@@ -138,6 +139,13 @@ class Run:
                 )
         sources = {name: output.source for name, output in self._outputs().items()}
         return {name: self._kept[name].read(self._plan.types[sources[name]]) for name in names}
+
+    def _read_and_trim(self, outputs: Iterable[str] | None) -> dict[str, pa.Table]:
+        """Return what is read; of what is not, the latest rows wait for a reader."""
+        found = self.read(outputs)
+        for kept in self._kept.values():
+            kept.trim()
+        return found
 
     def _outputs(self) -> Mapping[str, Any]:
         return self.network.outputs
@@ -210,6 +218,7 @@ class Run:
         for node in self._plan.nodes.values():
             if any(arc.fresh for arc in node.arcs):
                 self._run(node)
+                self._read_and_trim(())
                 return node.name
         return None
 
@@ -332,7 +341,9 @@ class Run:
 
     def snapshot(self) -> bytes:
         """Return the state of all streams, boxes and arcs as bytes, for `restore`."""
-        return snapshots.save(self.network, self._boxes, self._plan, self._intakes, self._histories)
+        return snapshots.save(
+            self.network, self._boxes, self._plan, self._intakes, self._histories, self._kept
+        )
 
     def restore(self, snapshot: bytes) -> None:
         """Become the run that a snapshot was taken of, which is of the same network."""
@@ -343,5 +354,6 @@ class Run:
         snapshots.load_intakes(saved, fresh._intakes, fresh._histories)
         fresh._plan = fresh._planned(None)
         snapshots.load_nodes(saved, fresh._plan)
+        snapshots.load_outputs(saved, fresh._kept)
         fresh._taps = self._taps
         self.__dict__.update(fresh.__dict__)

@@ -11,8 +11,9 @@ import pyarrow as pa
 from everquery.core.arrow_bytes import checked_table, table_bytes
 from everquery.core.framing import Content, pack, unpack
 from everquery.errors import EverqueryError, SnapshotError
-from everquery.network.operator import Saved
+from everquery.network.operator import Letters, Saved
 from everquery.network.rows import joined
+from everquery.network.runtime.arcs import Kept
 from everquery.network.runtime.intake import Intake
 from everquery.network.runtime.plan import Plan
 from everquery.network.runtime.points import History
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from everquery.network.model import Network
 
 KIND = "network"
+_LETTERS = "dead_letters"
 
 
 def save(
@@ -30,6 +32,7 @@ def save(
     plan: Plan,
     intakes: Mapping[str, Intake],
     histories: Mapping[str, History],
+    kept: Mapping[str, Kept],
 ) -> bytes:
     """Return the state of a run."""
     header: dict[str, Any] = {
@@ -40,11 +43,16 @@ def save(
     contents: dict[str, Content] = {}
     parts: dict[str, Any] = {}
     for name, intake in intakes.items():
-        parts[f"stream/{name}"] = _put(intake.save(), f"stream/{name}", contents)
+        saved = _with_letters(intake.save(), intake.letters)
+        parts[f"stream/{name}"] = _put(saved, f"stream/{name}", contents)
+    for name, one in kept.items():
+        row_type = plan.types[network.outputs[name].source]
+        parts[f"output/{name}"] = _put(one.save(row_type), f"output/{name}", contents)
     for name, history in histories.items():
         parts[f"point/{name}"] = _put(history.save(plan.types[name]), f"point/{name}", contents)
     for name, node in plan.nodes.items():
-        parts[f"box/{name}"] = _put(node.operator.save(), f"box/{name}", contents)
+        saved = _with_letters(node.operator.save(), node.operator.letters)
+        parts[f"box/{name}"] = _put(saved, f"box/{name}", contents)
         for at, arc in enumerate(node.arcs):
             waiting = joined(arc.pieces, node.operator.inputs[at])
             saved = Saved({"clock": _number(arc.clock), "passed": arc.passed}, {"rows": waiting})
@@ -88,6 +96,13 @@ def load_intakes(
         _loaded(name, lambda name=name, history=history: history.load(saved[f"point/{name}"]))
     for name, intake in intakes.items():
         _loaded(name, lambda name=name, intake=intake: intake.load(saved[f"stream/{name}"]))
+        intake.letters.counts = saved[f"stream/{name}"].values.get(_LETTERS, {})
+
+
+def load_outputs(saved: Mapping[str, Saved], kept: Mapping[str, Kept]) -> None:
+    """Give outputs the rows that nobody had read."""
+    for name, one in kept.items():
+        _loaded(name, lambda name=name, one=one: one.load(saved[f"output/{name}"]))
 
 
 def load_nodes(saved: Mapping[str, Saved], plan: Plan) -> None:
@@ -96,6 +111,7 @@ def load_nodes(saved: Mapping[str, Saved], plan: Plan) -> None:
         if f"box/{name}" not in saved and node.operator.stateless:
             continue
         _loaded(name, lambda name=name, node=node: node.operator.load(saved[f"box/{name}"]))
+        node.operator.letters.counts = saved[f"box/{name}"].values.get(_LETTERS, {})
         for at, arc in enumerate(node.arcs):
             part = saved[f"arc/{name}/{at}"]
             clock = part.values["clock"]
@@ -113,6 +129,13 @@ def _loaded(name: str, work: Any) -> None:  # noqa: ANN401 - a function without 
         raise
     except (KeyError, ValueError, TypeError, IndexError, pa.ArrowException) as error:
         raise SnapshotError(f"the state of {name!r} can't be read: {error!r}") from error
+
+
+def _with_letters(saved: Saved, letters: Letters) -> Saved:
+    """Put the counts of dead letters beside a state; the rows themselves are not kept."""
+    if letters.counts:
+        saved.values[_LETTERS] = dict(letters.counts)
+    return saved
 
 
 def _put(saved: Saved, name: str, contents: dict[str, Content]) -> dict[str, Any]:
