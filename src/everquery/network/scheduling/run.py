@@ -363,6 +363,7 @@ class TimedRun(Run):
         snapshots.load_intakes(saved, fresh._intakes, fresh._histories)
         fresh._plan = fresh._planned(None)
         snapshots.load_nodes(saved, fresh._plan)
+        snapshots.load_outputs(saved, fresh._kept)
         fresh._load_time(header)
         fresh._taps = self._taps
         self.__dict__.update(fresh.__dict__)
