@@ -171,32 +171,29 @@ class TimedRun(Run):
             names = self._train(load)
             if not names or (self.terms.clock is None and self._at >= until):
                 break
-            for name in names:
+            left = self.terms.interval / TRAINS
+            if self.terms.clock is None:
+                left = min(left, until - self._at)
+            for name in names:  # a train that has begun goes on to its output
                 node = self._plan.nodes[name]
-                if any(arc.fresh for arc in node.arcs) and not self._go(node, load, until):
-                    break
+                if any(arc.fresh for arc in node.arcs):
+                    self._go(node, load, left)
+                    left = self.terms.interval / TRAINS
         if self.terms.clock is None and until < math.inf:
             self._at = max(self._at, until)
             self._look(until)
 
-    def _go(self, node: Node, load: Load, until: float) -> bool:
-        """Run a box on as many rows as there is time for; tell whether there was any."""
-        cost = load.costs.get(node.name, 0.0)
+    def _go(self, node: Node, load: Load, left: float) -> None:
+        """Run a box on as many rows as can reach the outputs in the time that is left."""
+        cost = load.waiting({node.name: 1.0})
         most = self.terms.train
-        queued = max(arc.queued for arc in node.arcs)
-        if cost > 0 and queued:
-            left = self.terms.interval / TRAINS
-            if self.terms.clock is None:
-                left = min(left, until - self._at)
-                if left <= 0:
-                    return False
+        if cost > 0:
             least = 1 if self.terms.clock is None else SHORTEST
             most = min(most, max(math.ceil(left * self.terms.capacity / cost), least))
         for arc in node.arcs:
             assert isinstance(arc, Queue)
             arc.limit = most
         self._run(node)
-        return True
 
     def _run(self, node: Node) -> None:
         if self.terms.clock is None:

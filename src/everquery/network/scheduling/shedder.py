@@ -28,6 +28,7 @@ from everquery.network.shedding.saved import (
 from everquery.network.shedding.steps import Greedy, Offer, Step
 from everquery.network.utility import delay_graph, good_until, loss_graph, value_graph
 
+FEW = 0.05  # of the work that waits: what is less stays
 LEAST = 0.1  # of what may be used: boxes get this in any case
 
 
@@ -114,19 +115,20 @@ class Shedder:
         """
         queued = {name: sum(arc.queued for arc in node.arcs) for name, node in plan.nodes.items()}
         excess = load.waiting(queued) - self.controller.bearable(load)
-        places = {
-            place: frozenset({output})
-            for output in self.controller.greedy.outputs
-            for place in layout.frontier(frozenset({output}))
-        }
-        waiting = {place: sum(queue.queued for queue in _queues(plan, place)) for place in places}
-        targets = [(place.target or _reader(plan, place), rows) for place, rows in waiting.items()]
-        work = sum(load.waiting({name: rows}) for name, rows in targets if name is not None)
-        if excess <= 0 or work <= 0:
+        waiting: dict[Place, tuple[frozenset[str], float]] = {}
+        for outputs in layout.sets():
+            if outputs <= set(self.controller.greedy.outputs):
+                for place in layout.frontier(outputs):
+                    work = sum(
+                        load.waiting({queue.target: queue.queued}) for queue in _queues(plan, place)
+                    )
+                    waiting.setdefault(place, (outputs, work))
+        total = sum(work for _, work in waiting.values())
+        if excess <= 0 or total <= 0:
             return
-        share = min(excess / work, 1.0)
-        for place, outputs in places.items():
-            if waiting[place]:
+        share = min(excess / total, 1.0)
+        for place, (outputs, work) in waiting.items():
+            if work > FEW * total:
                 step = Step(outputs, {place: share}, share)
                 (dropper,) = self.gates.put(step)
                 for queue in _queues(plan, place):
@@ -175,9 +177,3 @@ def _is_of(place: Place, step: Step, layout: Layout) -> bool:
     """Tell whether rows at a place go to the outputs of a step alone."""
     behind = layout.behind.get(place.source if place.target is None else place.target)
     return behind is not None and behind <= step.outputs
-
-
-def _reader(plan: Plan, place: Place) -> str | None:
-    """Return the box that alone reads from a stream."""
-    arcs = plan.readers[place.source]
-    return arcs[0].target if len(arcs) == 1 else None
