@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from everquery.network.analysis.check import analysed, layout_of, sheddable
 from everquery.network.analysis.layout import Layout, Place
 from everquery.network.rows import Flow
 from everquery.network.runtime import snapshots
+from everquery.network.runtime.figures import Figures
 from everquery.network.runtime.plan import Node, Plan
 from everquery.network.runtime.run import Run
 from everquery.network.scheduling.figures import Costs, Overhead, Rates, load_of
@@ -339,6 +340,7 @@ class TimedRun(Run):
             "time": None if self._start is None else [self._start, self._at],
             "tick": self._desk.tick,
             "queues": queues,
+            "figures": {name: asdict(node.figures) for name, node in self._plan.nodes.items()},
             "rates": self._rates.save(),
             "weights": self._priorities.weights,
             "shedding": self._shedder.save(),
@@ -373,6 +375,8 @@ class TimedRun(Run):
             queue = self._plan.nodes[name].arcs[at]
             assert isinstance(queue, Queue)
             queue.load(saved)
+        for name, figures in header["figures"].items():
+            self._plan.nodes[name].figures = Figures(**figures)
         self._rates.load(header["rates"])
         self._priorities.weights = dict(header["weights"])
         self._shedder.load(header["shedding"])
