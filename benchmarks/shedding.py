@@ -209,7 +209,7 @@ def _overload(findings: Findings, scale: Scale) -> None:
         findings.at_most(
             f"Overload at {times} times capacity: longest delay of the most important output",
             plays[SHED].delays["police"],
-            4.0,
+            2.0,  # the end of its good zone
             "s",
         )
         findings.at_least(
