@@ -26,6 +26,7 @@ from benchmarks import (
     range_boxes,
     range_peers,
     registry,
+    shedding,
     spark_quantiles,
     spark_runtime,
     spark_scale,
@@ -59,6 +60,7 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         quantile_summary,
         quantile_engine,
         data_shapes,
+        shedding,
     )
 }
 ALL_CORES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import typer
 
+from everquery.cli import network_load
 from everquery.cli.options import AsJson
 from everquery.cli.output import counted, print_json, print_table
 from everquery.errors import InvalidNetworkError, UnwritableFileError
@@ -32,12 +34,28 @@ def check(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what the optimizer makes of it.")
     ] = False,
+    rate: network_load.RatesOption = None,
+    cost: network_load.CostsOption = None,
+    sample: network_load.SamplesOption = None,
+    capacity: network_load.CapacityOption = 1.0,
+    headroom: network_load.HeadroomOption = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Check a network without running it, and show what each arrow carries."""
+    """Check a network without running it, and show what each arrow carries.
+
+    With --rate, also what it asks of the machine, and whether `shed: never` can be kept.
+    """
     network = Network.load(file)
+    found = None
+    if rate:
+        samples = {
+            name: partial(_pieces, network, name, paths)
+            for name, paths in _named(network, sample or []).items()
+        }
+        found = network_load.analysis(network, rate, cost or [], samples, capacity, headroom)
     if as_json:
-        print_json({name: str(rows) for name, rows in network.types.items()})
+        types = {name: str(rows) for name, rows in network.types.items()}
+        print_json(types if found is None else {**network_load.form(found), "types": types})
         return
     kinds = {name: box.kind for name, box in network.readable.items()}
     rows = [[name, kinds.get(name, "stream"), str(row)] for name, row in network.types.items()]
@@ -49,6 +67,10 @@ def check(
         f" {counted(len(network.boxes), 'box', 'boxes')},"
         f" {counted(len(network.outputs), 'output', 'outputs')}"
     )
+    if found is not None:
+        typer.echo(str(found))
+        if found.refusal is not None:
+            raise typer.Exit(1)
 
 
 @app.command("show")

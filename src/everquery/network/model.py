@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from everquery.errors import EverqueryError, InvalidNetworkError
 from everquery.network import yaml_form
@@ -15,7 +15,9 @@ from everquery.network.spec import Box
 from everquery.stream import Stream
 
 if TYPE_CHECKING:
+    from everquery.network.analysis.check import Analysis
     from everquery.network.runtime.run import Run
+    from everquery.network.scheduling.run import TimedRun
 
 Made = TypeVar("Made")
 
@@ -104,7 +106,17 @@ class Network:
         """
         return yaml_form.write(self)
 
-    def start(self, *, optimize: bool = True, keep: Iterable[str] = ()) -> Run:
+    @overload
+    def start(self, *, optimize: bool = True, keep: Iterable[str] = ()) -> Run: ...
+    @overload
+    def start(
+        self,
+        *,
+        optimize: bool = True,
+        keep: Iterable[str] = (),
+        **terms: Any,  # noqa: ANN401 - fields of `Terms`
+    ) -> TimedRun: ...
+    def start(self, *, optimize: bool = True, keep: Iterable[str] = (), **terms: Any) -> Run:
         """Return the network, running in this process.
 
         Parameters
@@ -113,10 +125,55 @@ class Network:
             Whether boxes are fused, reordered and given projections; outputs are the same.
         keep : names of boxes, optional
             Boxes that come out as they are, for taps and for who attaches later.
+        **terms
+            The fields of `everquery.network.scheduling.terms.Terms`, such as ``capacity``, ``shed``
+            and ``clock``: the network then runs against time, and may shed load.
+
+        Raises
+        ------
+        InvalidNetworkError
+            If ``shed: never`` of an output can't be kept at the rates that are given.
         """
         from everquery.network.runtime.run import Run
 
-        return Run(self, optimize=optimize, keep=keep)
+        if not terms:
+            return Run(self, optimize=optimize, keep=keep)
+        from everquery.network.scheduling.run import TimedRun
+        from everquery.network.scheduling.terms import Terms
+
+        return TimedRun(self, Terms.read(self, terms), optimize=optimize, keep=keep)
+
+    def check(
+        self,
+        *,
+        rates: Mapping[str, float],
+        **known: Any,  # noqa: ANN401 - named below
+    ) -> Analysis:
+        """Return what the network asks of the machine at some rates.
+
+        Parameters
+        ----------
+        rates : mapping of str to float
+            Rows a second of each stream.
+        costs, selectivities : mapping of str to float, optional
+            Seconds for each row into a box, and rows out for each.
+        samples : mapping of str to batch, optional
+            On which costs and selectivities that are not given are measured.
+        capacity, headroom : float, optional
+            Seconds of work a second that the machine does, and the share of it that may be used.
+
+        Examples
+        --------
+        >>> from everquery.network import Filter
+        >>> from everquery.stream import Stream
+        >>> large = Filter("s", where="x > 1")
+        >>> network = Network("n", [Stream("s", attributes=["x"])], {"f": large}, {"o": "f"})
+        >>> network.check(rates={"s": 1000}, costs={"f": 0.002}).minimum_capacity
+        2.0
+        """
+        from everquery.network.analysis.check import check
+
+        return check(self, rates=rates, **known)
 
     def draw(self) -> str:
         """Return a picture of the network, as SVG."""

@@ -33,6 +33,29 @@ def test_check_shows_what_arrows_carry(plant):
     assert json.loads(called("check", plant / "plant.yaml", "--json").output)["hot"]
 
 
+def test_check_tells_whether_the_machine_suffices(plant):
+    file, sample = plant / "plant.yaml", plant / "readings.parquet"
+    done = called("check", file, "--rate", "readings=10", "--sample", f"readings={sample}")
+    assert done.exit_code == 0
+    assert "it suffices" in done.output
+    assert "saturates first" in done.output
+    costs = ("--rate", "readings=10", "--cost", "hot=0.3")
+    assert "it does not suffice" in called("check", file, *costs).output
+    found = json.loads(called("check", file, *costs, "--capacity", 4, "--json").output)
+    assert found["minimum_capacity"] == 3
+    assert found["suffices"]
+    assert "write BOX=SECONDS" in called("check", file, *costs, "--cost", "hot").output
+
+
+def test_check_refuses_never_where_it_cannot_hold(plant):
+    (plant / "never.yaml").write_text(PLANT.replace("scaled}", "scaled, shed: never}"))
+    words = ("check", plant / "never.yaml", "--rate", "readings=10", "--cost", "hot=0.3")
+    done = called(*words)
+    assert done.exit_code == 1
+    assert "`shed: never` of output 'hot' can't be kept" in done.output
+    assert called(*words, "--capacity", 4).exit_code == 0
+
+
 def test_check_refuses_what_cannot_run(plant):
     (plant / "bad.yaml").write_text(PLANT.replace("temperature > 80", "temperature > 'hot'"))
     done = called("check", plant / "bad.yaml")

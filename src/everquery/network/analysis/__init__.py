@@ -1,0 +1,1 @@
+"""Static analysis of networks: rates, costs, capacity, and what each output depends on."""

@@ -1,0 +1,1 @@
+"""Scheduling: queues that spill, trains of rows, and which output is served first."""
