@@ -11,7 +11,7 @@ demo: java $(VENV)/.installed
 
 # Two processes, one of which has Spark: both cores are busy, and one Java is enough. Loops are
 # compiled first, so that the two do not compile the same ones.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadgroup
+PYTEST := EVERQUERY_ATTACK_WORKERS=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup
 
 test: java $(VENV)/.installed-dev
 	$(BIN)/everquery warm-up
