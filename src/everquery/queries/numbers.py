@@ -292,6 +292,7 @@ class EndField(NumberField):
 
     Examples
     --------
+    >>> from everquery import Interval
     >>> upper = EndField.of_range(RangeField("when"))[1]
     >>> upper.ends(upper.column_of([Interval(0, 0.5), Interval(0, None), None])).tolist()
     [0.5, nan, nan]
