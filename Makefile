@@ -47,10 +47,11 @@ bench: $(VENV)/.installed-dev
 bench-jvm: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.rivals.jvm
 
-# The terminal pictures of the docs, from what the commands really print, and the Q-Q plot.
+# The terminal pictures of the docs, from what the commands really print, the Q-Q plot, and utility under overload.
 docs-pictures: $(VENV)/.installed-dev
 	$(BIN)/python tools/pictures.py
 	$(BIN)/python tools/qq_plot.py
+	$(BIN)/python -m benchmarks.overload_page
 
 # The pages that are written from declarations and docstrings.
 docs-reference: $(VENV)/.installed-dev

@@ -17,7 +17,10 @@ from benchmarks import (
     border_figures,
     cei_figures,
     cold_start,
+    correlated,
     data_shapes,
+    history,
+    linear_road,
     live_changes,
     network,
     quantile_engine,
@@ -26,12 +29,15 @@ from benchmarks import (
     range_boxes,
     range_peers,
     registry,
+    select,
     shedding,
+    spark_networks,
     spark_quantiles,
     spark_runtime,
     spark_scale,
     threshold_engine,
     threshold_figures,
+    windows,
 )
 from benchmarks.findings import Findings, Record
 from benchmarks.harness import ROOT, Scale, one_core, provenance
@@ -48,28 +54,36 @@ SUBJECTS: dict[str, Callable[[Scale], Findings]] = {
         threshold_engine,
         rivals,
         live_changes,
+        history,
         cold_start,
         registry,
         network,
         spark_runtime,
         spark_quantiles,
         spark_scale,
+        spark_networks,
         cei_figures,
         threshold_figures,
         quantile_figures,
         quantile_summary,
         quantile_engine,
+        correlated,
+        windows,
         data_shapes,
+        select,
         shedding,
+        linear_road,
     )
 }
 ALL_CORES = {
     live_changes.NAME,
+    history.NAME,
     cold_start.NAME,
     registry.NAME,
     spark_runtime.NAME,
     spark_quantiles.NAME,
     spark_scale.NAME,
+    spark_networks.NAME,
 }  # the others run on one
 
 

@@ -18,14 +18,21 @@ ORDER = (
     "threshold",
     "quantile_engine",
     "quantile_summary",
+    "windows",
+    "correlated",
+    "select",
     "data_shapes",
     "live_changes",
+    "history",
     "cold_start",
     "registry",
+    "network",
     "shedding",
+    "linear_road",
     "spark_runtime",
     "spark_quantiles",
     "spark_scale",
+    "spark_networks",
     "cei_figures",
     "threshold_figures",
     "quantile_figures",
@@ -41,8 +48,11 @@ TITLES = {
     "quantile_engine": "Quantile queries",
     "spark_quantiles": "Quantile queries on Spark",
     "spark_scale": "The Spark runtime on a cluster",
+    "select": "Select queries: PSoup Figures 7 to 11 and Table 2",
+    "spark_networks": "Networks on Spark",
     "data_shapes": "Equal values and crowded queries",
     "live_changes": "Changes while events flow",
+    "history": "The kept past",
     "cold_start": "First notice of a fresh process",
     "registry": "The registry and the command line",
     "shedding": "Networks under overload",
@@ -51,6 +61,10 @@ TITLES = {
     "threshold_figures": "Threshold queries: range-thresholding Figures 3 to 8",
     "quantile_figures": "Quantile queries: continuous-quantiles Figures 5 to 15",
     "quantile_summary": "Quantile summaries beside KLL",
+    "windows": "Window queries",
+    "network": "A chain of boxes",
+    "linear_road": "Networks: Linear Road",
+    "correlated": "Correlated aggregates: correlated-aggregates Figures 4 to 13",
 }
 MARK, END_MARK = "<!-- measured: written by python -m benchmarks -->", "<!-- /measured -->"
 _BORDER = "Border, 1,000,000 key-filtered queries, FL = 0.01%: `process`"
@@ -136,7 +150,7 @@ def write_summary(results: Path, readme: Path) -> None:
     rows = [[what, measured[figure]] for what, figure in SUMMARY.items() if figure in measured]
     head, _, rest = readme.read_text(encoding="utf-8").partition(MARK)
     _, _, tail = rest.partition(END_MARK)
-    table = "\n".join(_grid(["", "measured"], rows)).strip()
+    table = "\n".join(grid(["", "measured"], rows)).strip()
     readme.write_text(f"{head}{MARK}\n{table}\n{END_MARK}{tail}", encoding="utf-8")
 
 
@@ -158,7 +172,7 @@ def _provenance(records: Sequence[Record]) -> list[str]:
         ]
         for record in records
     ]
-    return [*lines, *_grid(["", "subject", "commit", "seconds to run"], rows)]
+    return [*lines, *grid(["", "subject", "commit", "seconds to run"], rows)]
 
 
 def _anchor(title: str) -> str:
@@ -179,7 +193,7 @@ def _asked(records: Iterable[Record]) -> list[str]:
     ]
     met = sum(row[-1] == "yes" for row in rows)
     head = f"## Asked and measured\n\n{met} of {len(rows)} are met.\n"
-    return [head, *_grid(["figure", "asked", "measured", "met"], rows)]
+    return [head, *grid(["figure", "asked", "measured", "met"], rows)]
 
 
 def _section(record: Record, plots: str) -> list[str]:
@@ -194,7 +208,7 @@ def _section(record: Record, plots: str) -> list[str]:
 
 
 def _table(table: Table) -> list[str]:
-    lines = [f"### {table.title}\n", *_grid(table.columns, table.rows)]
+    lines = [f"### {table.title}\n", *grid(table.columns, table.rows)]
     return [*lines, f"{table.note}\n"] if table.note else lines
 
 
@@ -212,11 +226,12 @@ def _figure(figure: Figure, plots: str) -> list[str]:
             [x, *values]
             for x, values in zip(places, zip(*panel.series.values(), strict=True), strict=True)
         ]
-        lines += _grid(columns, rows)
+        lines += grid(columns, rows)
     return lines
 
 
-def _grid(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> list[str]:
+def grid(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> list[str]:
+    """Return a table in Markdown."""
     cells = [list(row) for row in rows]
     rule = [
         "---" if any(isinstance(cell, str) for cell in column) else "---:"

@@ -49,6 +49,7 @@ GIVEN = (
     "eq.Callback",
     "eq.Notice",
     "everquery.network.Run",
+    "everquery.spark.Watched",
 )  # classes whose objects users are given, and do not make
 
 

@@ -35,6 +35,7 @@ SHARED = {
     "notice_id": "the same whenever the same notice is told again: drop repeats by it",
 }
 WHY = {
+    "backfill": "it lies in the past: the query was registered later, with `begin` there",
     "expired": "the key was silent for the stream's `expire_after`, or `expire` forgot it",
     "registered": "it was so already when the query was registered",
     "resumed": "it was so already when the query was resumed",
@@ -43,7 +44,7 @@ WHY = {
     "throttled": "the last of the notices that `throttle` held back; `held_back` counts them",
     "ttl": "the query's `ttl` has passed",
 }
-FROM_RULES = {"throttled": "any", "ttl": "`end`"}  # whatever the kind
+FROM_RULES = {"throttled": "any", "ttl": "`end`", "backfill": "any"}  # whatever the kind
 
 
 def marks(name: str) -> tuple[str, str]:

@@ -10,6 +10,8 @@
     │   └── InvalidTableError                 a table of queries with bad rows; see ``errors``
     ├── InvalidSqlError         (ValueError)  SQL that can't be read (in everquery.queries.sql)
     ├── InvalidNetworkError     (ValueError)  a network, or a change of one, that can't be
+    ├── RowsGoneError           (ValueError)  a window asks for rows that are kept no more
+    ├── AnswerTooLargeError     (ValueError)  an answer that is to be read page by page
     ├── UnknownQueryError       (KeyError)    no live query has this id
     ├── UnknownStreamError      (KeyError)    the registry has no such stream
     ├── RegistryError                         the registry can't be opened, read or written
@@ -28,6 +30,7 @@
     ├── UnreadableFileError     (ValueError)  a file of events or queries that can't be read
     ├── UnwritableFileError     (ValueError)  a file, of notices for one, that can't be written
     ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
+    ├── HistoryError            (ValueError)  a past that is not kept, is lost, or can't be written
     ├── SnapshotError           (ValueError)  bytes that this engine can't restore
     └── TornEngineError                       a call failed half way; restore a snapshot
 """
@@ -92,6 +95,14 @@ class InvalidTableError(InvalidQueryError):
 
 class InvalidNetworkError(EverqueryError, ValueError):
     """A network of boxes, or a change of a running one, can't be; names the box and the arrow."""
+
+
+class RowsGoneError(EverqueryError, ValueError):
+    """A window asks for rows that are kept no more."""
+
+
+class AnswerTooLargeError(EverqueryError, ValueError):
+    """An answer has more rows than are given at once."""
 
 
 class UnknownQueryError(EverqueryError, KeyError):
@@ -194,6 +205,10 @@ class UnwritableFileError(EverqueryError, ValueError):
 
 class InvalidBatchError(EverqueryError, ValueError):
     """A batch of events lacks a column or has one of a wrong type."""
+
+
+class HistoryError(EverqueryError, ValueError):
+    """A part of a stream's past is not kept, is lost, or can't be written."""
 
 
 class SnapshotError(EverqueryError, ValueError):

@@ -8,8 +8,10 @@ from everquery.engine.callbacks import Callback
 from everquery.engine.notice import Notice
 from everquery.engine.results import Answer, Explanation, Registered
 from everquery.errors import (
+    AnswerTooLargeError,
     DuplicateQueryError,
     EverqueryError,
+    HistoryError,
     InvalidBatchError,
     InvalidNetworkError,
     InvalidQueryError,
@@ -18,16 +20,23 @@ from everquery.errors import (
     QuotaError,
     RegistryDamagedError,
     RegistryError,
+    RowsGoneError,
     SnapshotError,
     TornEngineError,
     UnknownQueryError,
     UnknownStreamError,
 )
+from everquery.kinds.answer import place_of
 from everquery.kinds.border.spec import Border
+from everquery.kinds.correlated.questions import CorrelatedAnswer
+from everquery.kinds.correlated.spec import Correlated
 from everquery.kinds.quantile.spec import Quantile
 from everquery.kinds.range.spec import Range
+from everquery.kinds.select.spec import Select
 from everquery.kinds.silence.spec import Silence
 from everquery.kinds.threshold.spec import Threshold
+from everquery.kinds.window.questions import WindowAnswer
+from everquery.kinds.window.spec import Window
 from everquery.queries import Box, Interval, Query
 from everquery.queries.sql import InvalidSqlError
 from everquery.sinks.readable import readable
@@ -53,13 +62,17 @@ open = open_engine  # noqa: A001 - `eq.open(url)` reads well, and nobody imports
 
 __all__ = [
     "Answer",
+    "AnswerTooLargeError",
     "Border",
     "Box",
     "Callback",
+    "Correlated",
+    "CorrelatedAnswer",
     "DuplicateQueryError",
     "Engine",
     "EverqueryError",
     "Explanation",
+    "HistoryError",
     "Interval",
     "InvalidBatchError",
     "InvalidNetworkError",
@@ -77,6 +90,8 @@ __all__ = [
     "Registry",
     "RegistryDamagedError",
     "RegistryError",
+    "RowsGoneError",
+    "Select",
     "Silence",
     "SnapshotError",
     "Stream",
@@ -84,6 +99,9 @@ __all__ = [
     "TornEngineError",
     "UnknownQueryError",
     "UnknownStreamError",
+    "Window",
+    "WindowAnswer",
     "open",
+    "place_of",
     "readable",
 ]

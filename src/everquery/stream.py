@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from everquery.core.spans import BadSpanError, SpanLike, read_span
 from everquery.core.spans import Span as Span  # part of what a stream is
@@ -16,6 +17,8 @@ NOTICE_COLUMNS = (
 )
 OWNER_COLUMNS = ("owner", "labels")  # of notices, on request
 SPANS = ("grace", "expire_after", "max_ahead")  # the fields of a stream that are spans of time
+ALTERABLE = (*SPANS, "keep")  # the fields that may be altered later
+ALL = "all"  # as `Stream.keep`: everything
 ROLES = ("name", "key", "time", "attributes", "weight")  # of a stream: what its columns are
 
 MOST_ATTRIBUTES = 60
@@ -52,6 +55,9 @@ class Stream:
         How far an event may be ahead of the clock that `Engine.process` is given; one that is
         further ahead is a dead letter ``ahead``, and does not move time. Without a clock, events
         that are further ahead of the newest time seen wait until a second key confirms them.
+    keep : int, span of time or "all", optional
+        How much of its past the stream keeps, for queries that begin in the past: so many events,
+        a text such as ``1h`` or a timedelta, or everything. Without one, nothing is kept.
 
     A span is a text such as ``5s``, ``1h30m`` or ``PT90S``, or a timedelta; where the time column
     holds integers or floats, a number in its unit. It is kept as a timedelta or a number.
@@ -70,6 +76,7 @@ class Stream:
     grace: SpanLike | None = field(default=None, kw_only=True)
     expire_after: SpanLike | None = field(default=None, kw_only=True)
     max_ahead: SpanLike | None = field(default=None, kw_only=True)
+    keep: int | timedelta | str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         where = f"stream {self.name!r}"
@@ -108,6 +115,8 @@ class Stream:
             raise InvalidStreamError(f"{where}: column {self.key!r} is key and time at once")
         for span in SPANS:
             self._read_span(span)
+        if self.keep is not None:
+            self._read_keep()
 
     def _read_span(self, name: str) -> None:
         """Give a span its own type."""
@@ -123,6 +132,24 @@ class Stream:
                 f"stream {self.name!r}: {name} is {given!r}; {error}"
             ) from None
 
+    def _read_keep(self) -> None:
+        """Give what is kept its own type: a number of events, a timedelta, or `ALL`."""
+        given = self.keep
+        if isinstance(given, str) and given.strip().lower() == ALL:
+            object.__setattr__(self, "keep", ALL)
+            return
+        where = f"stream {self.name!r}: keep is {given!r}"
+        advice = 'give a number of events, a span such as "1h", or "all"'
+        try:
+            kept = given if isinstance(given, bool) else read_span(given)
+        except BadSpanError as error:
+            raise InvalidStreamError(f"{where}; {advice} ({error})") from None
+        if isinstance(kept, bool) or (isinstance(kept, float) and not kept.is_integer()):
+            raise InvalidStreamError(f"{where}; {advice}")
+        if isinstance(kept, timedelta) and self.time is None:
+            raise InvalidStreamError(f"{where}, and a span needs a time column; {advice}")
+        object.__setattr__(self, "keep", kept if isinstance(kept, timedelta) else int(kept))
+
     @property
     def places(self) -> Sequence[str]:
         """What boxes may restrict, by position: the attributes, and a value without name.
@@ -137,7 +164,7 @@ class Stream:
         return tuple(name for name in (self.key, self.time) if name is not None)
 
     def altered(self, *, attributes: Sequence[str] = (), **spans: SpanLike | None) -> Stream:
-        """Return the stream with further attributes, behind those it has, and other spans.
+        """Return the stream with further attributes, behind those it has, other spans and `keep`.
 
         Raises
         ------
@@ -149,11 +176,11 @@ class Stream:
         >>> Stream("trades", attributes=["price"]).altered(attributes=["volume"]).attributes
         ('price', 'volume')
         """
-        unknown = sorted(spans.keys() - set(SPANS))
+        unknown = sorted(spans.keys() - set(ALTERABLE))
         if unknown:
             raise InvalidStreamError(
-                f"of stream {self.name!r} {', '.join(SPANS)} can be altered, and attributes added;"
-                f" {', '.join(unknown)} stays as it is. Create another stream"
+                f"of stream {self.name!r} {', '.join(ALTERABLE)} can be altered, and attributes"
+                f" added; {', '.join(unknown)} stays as it is. Create another stream"
             )
         if isinstance(attributes, str):
             raise InvalidStreamError(

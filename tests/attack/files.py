@@ -26,7 +26,7 @@ from tests.attack.untouched import Untouched
 STREAM = eq.Stream(
     "trades", key="symbol", time="ts", attributes=["price", "volume"], weight="n", grace=5
 )
-KINDS = ("range", "border", "threshold", "quantile", "silence")
+KINDS = ("range", "border", "threshold", "quantile", "silence", "window", "correlated")
 TEXTS = (".csv", ".jsonl", ".json")
 
 
@@ -102,12 +102,25 @@ def queries(kind: str) -> pa.Table:
         "labels": ['{"team": "fx"}', None] * (n // 2),
         "ttl": [None, 50, 70, 1_000] * (n // 4),
     }
+    if kind == "correlated":
+        columns |= {"aggregate": ["sum", "count", "avg", "count"] * (n // 4), "of": ["volume"] * n}
+        columns |= {"where": ["price"] * n, "compared": ["<=", ">", "within", ">="] * (n // 4)}
+        columns |= {"to": ["min", "avg"] * (n // 2), "factor": [1.5, None] * (n // 2)}
+        columns |= {"last": [20, None] * (n // 2), "span": [None, 30] * (n // 2)}
+        columns |= {"epsilon": [0.1, None, 0.0, 0.5] * (n // 4), "when_lo": [None, 3.0] * (n // 2)}
+        return pa.table(columns)
     if kind == "quantile":
         columns |= {"attribute": ["price", "volume"] * (n // 2), "phi": [0.5] * n}
         columns |= {"epsilon": [0.02] * n, "last": [None, 100, 5_000, None] * (n // 4)}
         return pa.table(columns)
     if kind == "silence":
         columns |= {"after": [5, 30] * (n // 2), "throttle": [None, 40] * (n // 2)}
+        return pa.table(columns)
+    if kind == "window":
+        columns |= {"statistic": ["sum", "count", "max", "variance"] * (n // 4)}
+        columns |= {"attribute": ["price", None, "volume", "price"] * (n // 4)}
+        columns |= {"last": [20, None] * (n // 2), "span": [None, 30] * (n // 2)}
+        columns |= {"epsilon": [0.1, None, 0.0, 0.5] * (n // 4), "when_lo": [None, 3.0] * (n // 2)}
         return pa.table(columns)
     low = np.round(rng.normal(12, 3, n), 2)
     columns |= {"price_lo": low, "price_hi": low + 5, "closed": ["both", None] * (n // 2)}

@@ -47,8 +47,19 @@ def table(kind: str, n: int, prefix: str) -> pa.Table:
         "ttl": pa.array(np.arange(n) + 100, mask=some),
         "throttle": pa.array(np.arange(n) + 2.5, mask=~some),
     }
+    if kind == "correlated":
+        columns |= {"aggregate": ["sum", "count"] * n, "of": ["price", "volume"] * n}
+        columns |= {"where": ["volume", "price"] * n, "compared": ["<=", "within"] * n}
+        columns |= {"to": ["max", "avg"] * n, "factor": pa.array([None, 0.5] * n, pa.float64())}
+        columns |= {"last": pa.array([100, None] * n, pa.int64()), "epsilon": [0.1, 0.0] * n}
+        return pa.table({name: column[:n] for name, column in columns.items()})
     if kind == "silence":
         return pa.table({**columns, "after": np.arange(n) + 2.5})
+    if kind == "window":
+        columns |= {"statistic": ["sum", "mean"] * n, "attribute": ["price", "volume"] * n}
+        columns |= {"last": pa.array([100, 7] * n, pa.int64()), "epsilon": [0.1, 0.0] * n}
+        columns |= {"when_lo": pa.array([None, 3.0] * n, pa.float64())}
+        return pa.table({name: column[:n] for name, column in columns.items()})
     if kind == "quantile":
         columns |= {"attribute": ["price", "volume"] * n, "phi": np.linspace(0.1, 1, n)}
         columns |= {"epsilon": np.full(n, 0.1), "last": pa.array([100, None] * n, pa.int64())[:n]}
@@ -72,7 +83,7 @@ def fill(url: str) -> None:
         engine.pause("base3")
         engine.deregister("base4")
         engine.compact_registry()
-        for kind in ("range", "border", "threshold", "quantile"):
+        for kind in ("range", "border", "threshold", "quantile", "window", "correlated"):
             engine.register_table(table(kind, 25, f"{kind} "), kind=kind)
         engine.register(
             [
@@ -121,7 +132,9 @@ _SINGLE = {
     "border": eq.Border("b", {"price": eq.Interval(4, 50, closed="both")}, dwell=3, ttl=50.5),
     "threshold": eq.Threshold("t", {"volume": (1, None)}, total=7, repeat=True),
     "quantile": eq.Quantile("q", "price", phi=0.5, epsilon=0.1, last=50, by_key=True),
+    "window": eq.Window("w", "sum", "price", last=50, epsilon=0.1, by_key=True),
     "silence": eq.Silence("s", after=3, keys=["IBM", "HAL"], owner="ann"),
+    "correlated": eq.Correlated("c", "count", where="price", compared=">", to="avg", by_key=True),
 }
 
 
@@ -167,7 +180,13 @@ def make_registries() -> tuple[Registry, ...]:
     """Return one with everything, and small ones, which are read several times as fast."""
     whole = make_registry()
     found = [whole]
-    for kinds in (("border", "range"), ("quantile", "threshold"), ("silence", "border")):
+    for kinds in (
+        ("border", "range"),
+        ("quantile", "threshold"),
+        ("silence", "border"),
+        ("window", "range"),
+        ("correlated", "range"),
+    ):
         path = whole.path.with_name(f"{kinds[0]}.db")
         fill_with(f"sqlite:///{path}", *kinds)
         found.append(Registry(path, answers(f"sqlite:///{path}")))

@@ -33,9 +33,17 @@ STREAMS = (
 LATER = (10**9, datetime(2100, 1, 1, tzinfo=UTC), 10**9, 10**9)  # times of the streams
 
 
-EVERY = ("range", "border", "threshold", "quantile", "silence")
+EVERY = ("range", "border", "threshold", "quantile", "silence", "window", "correlated")
 # All kinds at once, and few at a time: those are restored and used several times as fast.
-KINDS = (EVERY, ("range", "border"), ("threshold",), ("quantile",), ("border", "silence"))
+KINDS = (
+    EVERY,
+    ("range", "border"),
+    ("threshold",),
+    ("quantile",),
+    ("border", "silence"),
+    ("window",),
+    ("correlated",),
+)
 
 
 @dataclass(frozen=True)
@@ -101,9 +109,14 @@ def _of_all_kinds(which: int, tag: str) -> list[eq.Query]:
         eq.Quantile(f"{tag} ends", a, phi=[0.01, 0.99], epsilon=0.02, key=key),
         eq.Quantile(f"{tag} latest", a, phi=0.9, epsilon=0.1, last=50),
         eq.Quantile(f"{tag} long", a, phi=0.3, epsilon=0.02, last=20_000),
+        eq.Window(f"{tag} sum", "sum", a, last=20),
+        eq.Window(f"{tag} mean", "mean", a, box={a: (5, 25)}, last=50, epsilon=0.1, key=key),
+        eq.Window(f"{tag} least", "min", a, last=30, when=(10, 15)),
     ]
+    found += _correlated(which, tag)
     if stream.key is not None:
         found.append(eq.Quantile(f"{tag} each", a, phi=0.5, epsilon=0.05, by_key=True))
+        found.append(eq.Window(f"{tag} each kind", "distinct", a, last=10, by_key=True))
         found.append(eq.Border(f"{tag} one", {a: (11, 19)}, key=key, silent=True))
         found.append(eq.Threshold(f"{tag} each total", {a: (0, 30)}, total=50, by_key=True))
         names = ["IBM", "nobody"] if which == 0 else [7, 8]
@@ -117,11 +130,33 @@ def _of_all_kinds(which: int, tag: str) -> list[eq.Query]:
         found.append(eq.Threshold(f"{tag} few", {}, total=3, repeat=True, throttle=span * 4))
         found.append(eq.Threshold(f"{tag} again", {}, total=4, every=span * 5))
         found.append(eq.Silence(f"{tag} gone", after=span, owner="bob"))
+        found.append(eq.Window(f"{tag} timed", "count", span=span * 3))
+        found.append(eq.Window(f"{tag} spread", "variance", a, span=span * 5, epsilon=0.2))
+        found.append(eq.Window(f"{tag} often", "max", a, span=span * 4, every=span, owner="ann"))
         found.append(eq.Silence(f"{tag} seldom gone", after=span * 2, throttle=span * 9, ttl=span))
     if len(stream.attributes) > 1:
         box = dict.fromkeys(stream.attributes, (5, 25))
         found += [cls(f"{tag} {cls.kind} box", box) for cls in (eq.Range, eq.Border)]
         found.append(eq.Threshold(f"{tag} box total", box, total=500))
+    return found
+
+
+def _correlated(which: int, tag: str) -> list[eq.Query]:
+    stream = STREAMS[which]
+    ends = {"of": stream.attributes[-1], "where": stream.attributes[0], "compared": "<="}
+    found: list[eq.Query] = [
+        eq.Correlated(f"{tag} sum to min", "sum", to="min", factor=1.5, **ends),
+        eq.Correlated(f"{tag} rows", "avg", to="max", last=20, epsilon=0, **ends),
+        eq.Correlated(f"{tag} blocks", "count", to="avg", last=30, when=(3, 9), **ends),
+    ]
+    if stream.key is not None:
+        found.append(
+            eq.Correlated(f"{tag} each sum", "sum", to="avg", by_key=True, epsilon=0, **ends)
+        )
+    if stream.time is not None:
+        span = timedelta(seconds=9) if which == 1 else 9
+        found.append(eq.Correlated(f"{tag} timed count", "count", to="avg", span=span, **ends))
+        found.append(eq.Correlated(f"{tag} kept", "sum", to="avg", span=span, epsilon=0, **ends))
     return found
 
 

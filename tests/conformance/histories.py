@@ -91,11 +91,17 @@ def rows_by_key(notices: pa.Table) -> dict[Any, list[dict[str, Any]]]:
     }
 
 
-def without_changes(notices: pa.Table) -> pa.Table:
+def without_changes(notices: pa.Table, history: History) -> pa.Table:
     """Leave out what is told at most once a batch, as of its end."""
-    kinds = [name for name, kind in KINDS.items() if kind.once_a_batch]
-    kind = notices["kind"].cast(pa.string())
-    return notices.filter(pc.invert(pc.is_in(kind, value_set=pa.array(kinds, pa.string()))))
+    every = [argument for changes in history.changes.values() for _, argument in changes]
+    found = {
+        query.id
+        for query in every
+        if isinstance(query, eq.Query) and KINDS[query.kind].once_a_batch(query)
+    }
+    query_id = notices["query_id"].cast(pa.string())
+    left_out = pa.array(sorted(found), pa.string())
+    return notices.filter(pc.invert(pc.is_in(query_id, value_set=left_out)))
 
 
 def assert_same(actual: list[Notice], expected: list[Notice], *, in_one_shard: bool) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import everquery as eq
 from everquery.engine.replacing import replace_queries
 from everquery.queries import Query
+from everquery.queries.begin import read_begin
 from everquery.queries.changes import Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
@@ -31,8 +32,9 @@ from everquery.state.partial import Partial
 class ShardedRunner:
     """An engine over several shards; queries are checked by an engine that sees no event."""
 
-    def __init__(self, stream: eq.Stream, *, shards: int = 3) -> None:
+    def __init__(self, stream: eq.Stream, *, shards: int = 3, history: str | None = None) -> None:
         self.stream = stream
+        self.history = history
         self.shards = 1 if stream.key is None else shards
         self.wide = 0 if stream.key is None else 2
         self.store = [MemoryStore() for _ in range(self.shards + self.wide)]
@@ -46,11 +48,11 @@ class ShardedRunner:
         self.workers: list[dict] = [{}, {}]
         self.found: list[str] = []
 
-    def register(self, query, *, replace: bool = False) -> None:
+    def register(self, query, *, replace: bool = False, begin=None) -> None:
         queries = (query,) if isinstance(query, Query) else tuple(query)
         if not replace:
             self.registrar.register(query)
-            self._log(Register(queries))
+            self._log(Register(queries, begin=begin and read_begin(begin)))
             return
         changes = replace_queries(self.registrar._shard, queries).changes
         self.registrar.register(query, replace=True)
@@ -113,7 +115,7 @@ class ShardedRunner:
 
     def _run(self, packed, log) -> pa.Table:
         told = []
-        job = Job(self.stream, self.shards, self.time_type, wide=self.wide)
+        job = Job(self.stream, self.shards, self.time_type, wide=self.wide, history=self.history)
         for shard in range(len(self.store)):
             self.batches += 1
             # Workers have live arrays of their own; which one gets a shard changes all the time,

@@ -166,9 +166,9 @@ def test_equals_brute_force(new_runner, seed):
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_batches_are_invisible(new_runner, seed):
     history, rng = random_history(seed, in_order=True, steps=hasattr(new_runner, "advance"))
-    one = without_changes(play(history, new_runner(history.stream), []))
+    one = without_changes(play(history, new_runner(history.stream), []), history)
     for ends in (random_cuts(rng), list(range(60))):
-        other = without_changes(play(history, new_runner(history.stream), ends))
+        other = without_changes(play(history, new_runner(history.stream), ends), history)
         assert_same(
             notices_of(other, history.stream),
             notices_of(one, history.stream),

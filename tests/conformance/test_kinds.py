@@ -67,8 +67,8 @@ def test_batches_are_invisible(kinds, new_runner, data):
     one = play(history, new_runner(history.stream), [])
     many = play(history, new_runner(history.stream), data.draw(cuts))
     each = play(history, new_runner(history.stream), list(range(len(history.events))))
-    one = without_changes(one)
-    for other in (without_changes(many), without_changes(each)):
+    one = without_changes(one, history)
+    for other in (without_changes(many, history), without_changes(each, history)):
         assert_same(
             notices_of(other, history.stream),
             notices_of(one, history.stream),

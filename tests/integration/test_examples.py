@@ -4,6 +4,11 @@ import runpy
 from datetime import timedelta
 from pathlib import Path
 
+import duckdb
+import numpy as np
+
+import everquery as eq
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -102,3 +107,68 @@ def test_payments(capsys):
     assert lines == expected
     assert len(lines) > 3
     assert len({line.split()[0] for line in lines}) > 1
+
+
+def test_fraud(capsys):
+    example, lines = printed("fraud.py", capsys)
+    last, factor, alarm = example["LAST"], example["FACTOR"], example["ALARM"]
+    expected = []
+    for number, caller in enumerate(example["CALLERS"]):
+        minutes = example["durations"](number)
+        windows = [minutes[max(0, i + 1 - last) : i + 1] for i in range(minutes.size)]
+        long = [int((window > factor * window.mean()).sum()) for window in windows]
+        expected += [
+            f"{caller}  {'enter' if enter else 'leave'}  call {call}: {long[call]} of the last"
+            f" {windows[call].size} are long"
+            for call, enter in crossings([count >= alarm for count in long])
+        ]
+        exactly = int((minutes > factor * minutes.mean()).sum())
+        (line,) = (line for line in lines if line.startswith(f"{caller}  ") and "exactly" in line)
+        assert line.endswith(f"exactly {exactly}")
+        low, high = line.split(", ")[1].split(";")[0].split(" to ")
+        assert int(low) <= exactly <= int(high)
+    assert sorted(line for line in lines if "exactly" not in line) == sorted(expected)
+    assert len(expected) >= 2
+    assert all(line.startswith(example["STOLEN"]) for line in expected)
+
+
+def test_network_traffic(capsys):
+    example, lines = printed("network_traffic.py", capsys)
+    assert len(lines) == 3
+    engine = eq.Engine([example["CUSTOMER"], example["BACKBONE"]])
+    engine.sql(example["QUERIES"])
+    engine.sql(example["SHARED"])
+    rng, minute = np.random.default_rng(5), example["MINUTE"]
+    with duckdb.connect() as connection:
+        for number in range(3):
+            both = example["packets"](rng, 150, number * minute)
+            for name, table in zip(("customer", "backbone"), both, strict=True):
+                engine.process(table, stream=name)
+                connection.register("given", table)
+                made = (
+                    "CREATE TABLE IF NOT EXISTS {0} AS FROM given LIMIT 0;"
+                    " INSERT INTO {0} FROM given"
+                )
+                connection.execute(made.format(name))
+            ours = example["answers"](engine)
+            now = connection.execute(
+                "SELECT max(t) FROM (SELECT max(timestamp) t FROM customer UNION ALL"
+                " SELECT max(timestamp) FROM backbone)"
+            ).fetchone()[0]
+            last = f"timestamp >= {now - minute}"
+            load = f"SELECT sum(length) FROM backbone WHERE {last}"
+            load = [
+                row for row in connection.execute(load).fetchall() if row[0] > example["TOO_MUCH"]
+            ]
+            assert [(each,) for each in ours["too much"]] == load
+            share = connection.execute(
+                "SELECT count(*) FROM customer c, backbone b WHERE c.saddr = b.saddr AND"
+                f" c.daddr = b.daddr AND c.id = b.id AND c.{last} AND b.{last}"
+            ).fetchone()[0]
+            total = connection.execute(f"SELECT count(*) FROM backbone WHERE {last}").fetchone()[0]
+            assert ours["share"] == share / total
+            pairs = connection.execute(
+                f"SELECT saddr, daddr, sum(length) FROM backbone WHERE {last} GROUP BY ALL"
+            ).fetchall()
+            traffic = sorted(row[2] for row in pairs)
+            assert ours["top"]["traffic"].to_pylist() == traffic[int(np.ceil(0.95 * len(pairs))) :]

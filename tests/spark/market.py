@@ -50,8 +50,8 @@ def events(number: int) -> pa.Table:
 
 def query(number: int) -> eq.Query:
     rng = np.random.default_rng([2, number])
-    kinds = [eq.Border, eq.Range, eq.Threshold, eq.Quantile]
-    spec = kinds[rng.choice(4, p=[0.4, 0.2, 0.2, 0.2])]
+    kinds = [eq.Border, eq.Range, eq.Threshold, eq.Quantile, eq.Window]
+    spec = kinds[rng.choice(5, p=[0.35, 0.15, 0.15, 0.15, 0.2])]
     box = {}
     for name in ("x", "y"):
         if rng.random() < 0.7:
@@ -62,6 +62,9 @@ def query(number: int) -> eq.Query:
     for name, longest in spans.items():
         if rng.random() < 0.25:
             options[name] = int(rng.integers(1, longest))
+    if rng.random() < 0.2:
+        options.pop("dwell", None)
+        return correlated(number, rng, options)
     if spec is eq.Quantile:
         epsilon = float(rng.choice([0.01, 0.05, 0.2]))
         return eq.Quantile(
@@ -73,10 +76,41 @@ def query(number: int) -> eq.Query:
             by_key=options["key"] is None and rng.random() < 0.3,
             **options,
         )
+    if spec is eq.Window:
+        timed = rng.random() < 0.5
+        return eq.Window(
+            f"q{number}",
+            str(rng.choice(["count", "sum", "mean", "variance", "min", "distinct"])),
+            str(rng.choice(["x", "y"])),
+            box=box,
+            last=None if timed else int(rng.integers(1, 50)),
+            span=int(rng.integers(1, 60)) if timed else None,
+            epsilon=float(rng.choice([0, 0.1])),
+            by_key=options["key"] is None and rng.random() < 0.5,
+            **options,
+        )
     if spec is eq.Threshold:
         options["total"] = int(rng.choice([5, 50, 500 if options["key"] else 5_000]))
         options["repeat"] = bool(rng.random() < 0.8)
     return spec(f"q{number}", box, **options)
+
+
+def correlated(number: int, rng: np.random.Generator, options: dict) -> eq.Correlated:
+    timed = rng.random() < 0.3
+    return eq.Correlated(
+        f"q{number}",
+        str(rng.choice(["count", "sum", "avg"])),
+        of="y",
+        where="x",
+        compared=str(rng.choice(["<", ">=", "within"])),
+        to=str(rng.choice(["min", "max", "avg"])),
+        factor=float(rng.choice([0.5, 1, 2])),
+        last=int(rng.integers(1, 50)) if not timed and rng.random() < 0.5 else None,
+        span=int(rng.integers(1, 60)) if timed else None,
+        epsilon=float(rng.choice([0, 0.1])),
+        by_key=options["key"] is None and rng.random() < 0.5,
+        **options,
+    )
 
 
 class Owners:

@@ -73,7 +73,7 @@ def test_a_small_demo(everquery, tmp_path):
     ended = summary["ended_by_firing"]["threshold"]
     assert 0 < ended < summary["notices_by_event"]["fire"]
     assert summary["queries"] == at_first | {"threshold": 200 - ended}
-    assert summary["log_position"] == 2_080
+    assert summary["log_position"] == 2_081
     assert summary["notices"] == sum(summary["notices_by_event"].values()) > 0
     assert (summary["refused"], summary["interrupted"]) == (0, False)
     shares = [stage["share"] for stage in summary["stages"]]
@@ -85,8 +85,8 @@ def test_a_small_demo(everquery, tmp_path):
     assert notices.num_rows == summary["notices"]
     events = ds.dataset(kept / "market", format="parquet").to_table()
     assert events.num_rows == summary["events"]
-    first = notices.filter(ds.field("log_position") == 2_000)
-    assert {"enter", "leave", "match", "fire"} == set(first["event"].to_pylist())
+    first = notices.filter(ds.field("log_position") == 2_001)
+    assert {"enter", "leave", "match", "fire", "change"} == set(first["event"].to_pylist())
     fires = notices.filter(ds.field("event") == "fire")
     told_once = [row["query_id"] for row in fires.to_pylist() if int(row["query_id"][-7:]) % 4]
     assert len(set(told_once)) == len(told_once) >= ended

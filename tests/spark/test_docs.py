@@ -1,4 +1,4 @@
-"""The first block of the page about Spark runs as it stands."""
+"""The first blocks of the pages about Spark run as they stand."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+PLANT = """
+network: plant
+streams:
+  readings: {key: machine, time: ts, attributes: [temperature, vibration]}
+boxes:
+  minute: {box: tumble, from: readings, by: [machine], every: {time: 60},
+           select: "machine, max(temperature) AS top, count(*) AS n"}
+outputs:
+  tops: {from: minute}
+"""
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 
 
@@ -35,3 +45,28 @@ def test_ten_lines_lead_to_notices(spark, tmp_path):
         ("ibm-band", "enter"),
         ("ibm-band", "leave"),
     ]
+
+
+def test_a_network_leads_to_windows(spark, tmp_path):
+    page = PAGE.with_name("networks-spark.md").read_text(encoding="utf-8")
+    block = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    for name in ("plant.yaml", "readings", "checkpoint", "tops"):
+        block = block.replace(f'("{name}")', f'("{tmp_path / name}")')
+        block = block.replace(f', "{name}")', f', "{tmp_path / name}")')
+    (tmp_path / "plant.yaml").write_text(PLANT)
+    events = {
+        "machine": ["a", "a", "b", "a"],
+        "ts": pa.array([1_000_000, 2_000_000, 3_000_000, 61_000_000], pa.timestamp("us", "UTC")),
+        "temperature": [90.0, 85.0, 20.0, 50.0],
+        "vibration": [0.0, 1.0, 2.0, 3.0],
+    }
+    (tmp_path / "readings").mkdir()
+    pq.write_table(pa.table(events), tmp_path / "readings" / "0.parquet")
+    names = {"spark": spark}
+    exec(compile(block, "docs/networks-spark.md", "exec"), names)
+    try:
+        names["query"].processAllAvailable()
+    finally:
+        names["query"].stop()
+    tops = spark.read.parquet(str(tmp_path / "tops")).collect()
+    assert sorted((row.machine, row.top, row.n) for row in tops) == [("a", 90.0, 2), ("b", 20.0, 1)]

@@ -102,7 +102,7 @@ def engine() -> None:
         one.process(pd.DataFrame({"symbol": ["IBM"], "ts": [4], "price": [5.0], "volume": [1.0]}))
         one.process(pl.DataFrame({"symbol": ["IBM"], "ts": [5], "price": [5.0], "volume": [1.0]}))
         assert notices
-        assert_type(one.answer("q2").epsilon, float | Any)
+        assert_type(one.answer("q2"), Any)  # each kind has its own
         answers = one.answer("q1", key="IBM")
         assert isinstance(answers, tuple)
         assert_type(one.quantiles("price", phi=[0.5], last=10_000), list[eq.Answer])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -18,8 +18,11 @@ from everquery.queries.fields import (
     Field,
     FlagField,
     KeysField,
+    NumbersField,
+    PartsField,
     RangeField,
     SpanField,
+    TextField,
     declared_fields,
 )
 from everquery.queries.known import known_specs
@@ -109,6 +112,8 @@ def _annotation(field: Field, meaning: str) -> Any:  # noqa: ANN401 - a type tha
             return Annotated[str | None, typer.Option(option, help=f"{meaning} {SPAN}.")]
         case KeysField():
             return Annotated[list[str] | None, typer.Option(option, help=f"{meaning} Repeat.")]
+        case NumbersField():
+            return Annotated[list[float] | None, typer.Option(option, help=f"{meaning} Repeat.")]
         case AttributeField():
             return Annotated[
                 str | None, typer.Option(option, help=meaning, show_default="the only one")
@@ -122,7 +127,7 @@ def option_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def read_fields(spec: type[Query], given: dict[str, Any]) -> dict[str, Any]:
+def read_fields(spec: type[Query], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a query that options say, each of its own type.
 
     Raises
@@ -148,7 +153,7 @@ def _read(field: Field, value: Any) -> Any:  # noqa: ANN401 - as options are
             return parse_range(value, value, option_of(field.name))
         case EventsField():
             return tuple(each.strip().lower() for each in value.split(","))
-        case NumberField(several=True) | KeysField():
+        case NumberField(several=True) | PartsField():
             return tuple(value)
         case _:
             return value
@@ -163,7 +168,9 @@ def check_fields(spec: type[Query], fields: dict[str, Any]) -> None:
                 f"{spec.kind} queries have no such option", param_hint=option_of(name)
             )
     for field in spec.fields:
-        needed = isinstance(field, (NumberField, SpanField)) and field.required
+        needed = isinstance(field, TextField) or (
+            isinstance(field, (NumberField, SpanField)) and field.required
+        )
         if needed and field.name not in fields:
             option = option_of(field.name)
             raise typer.BadParameter(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,16 +15,22 @@ import pyarrow.parquet as pq
 import typer
 
 from everquery.cli import network_load
+from everquery.cli.network_changes import attach, detach
+from everquery.cli.network_run import Files, Journey, Lines
 from everquery.cli.options import AsJson
 from everquery.cli.output import counted, print_json, print_table
 from everquery.errors import InvalidNetworkError, UnwritableFileError
 from everquery.network import Network, Source
+from everquery.network.control import Followed
 from everquery.network.runtime.run import Run
-from everquery.sources.files import EventFile
+from everquery.sources.files import EventFile, EventPipe
 from everquery.sources.formats import explained
 
 app = typer.Typer(help="Networks of boxes and arrows over streams.", no_args_is_help=True)
+app.command("attach")(attach)
+app.command("detach")(detach)
 
+PIPE = "-"
 File = Annotated[Path, typer.Argument(metavar="NETWORK", help="The network, in YAML.")]
 
 
@@ -117,23 +123,40 @@ def run(
     optimize: Annotated[
         bool, typer.Option(help="Fuse and reorder boxes; outputs are the same.")
     ] = True,
+    threads: Annotated[
+        int,
+        typer.Option("--threads", help="Boxes that run at the same time; outputs are the same."),
+    ] = 1,
+    control: Annotated[
+        Path | None,
+        typer.Option(
+            "--control",
+            help="A folder through which `network attach` and `network detach` reach this run,"
+            " between batches.",
+        ),
+    ] = None,
 ) -> None:
-    """Run a network over files of events, to their end."""
+    """Run a network over events, to their end.
+
+    `-` stands for JSON lines on standard input, taken as they come.
+    """
     network = Network.load(file)
-    inputs = {
-        name: _pieces(network, name, paths) for name, paths in _named(network, events).items()
-    }
-    running = network.start(optimize=optimize)
-    counts = dict.fromkeys(network.outputs, 0)
+    running = network.start(optimize=optimize, threads=threads)
     with ExitStack() as stack:
-        writer = _Lines() if out is None else stack.enter_context(_Files(out))
+        writer = Lines() if out is None else stack.enter_context(Files(out))
+        journey = Journey(running, writer)
+        if control is not None:
+            journey.followed = stack.enter_context(closing(Followed(control, running)))
+        inputs = {
+            name: _pieces(network, name, paths, journey.look)
+            for name, paths in _named(network, events).items()
+        }
         while inputs:
             batches = {name: next(pieces, None) for name, pieces in inputs.items()}
             inputs = {name: inputs[name] for name, batch in batches.items() if batch is not None}
-            given = {name: batch for name, batch in batches.items() if batch is not None}
-            _tell(running.process(given), writer, counts)
-        _tell(running.finish(), writer, counts)
-    _report(running, counts, stats, picture)
+            journey.take({name: batch for name, batch in batches.items() if batch is not None})
+        journey.finish()
+    _report(running, journey.counts, stats, picture)
 
 
 def _named(network: Network, events: list[str]) -> dict[str, list[Path]]:
@@ -152,10 +175,21 @@ def _named(network: Network, events: list[str]) -> dict[str, list[Path]]:
     return found
 
 
-def _pieces(network: Network, name: str, paths: list[Path]) -> Iterator[pa.Table]:
+def _pieces(
+    network: Network, name: str, paths: list[Path], look: Callable[[], bool] = lambda: False
+) -> Iterator[pa.Table]:
+    """Yield the batches of a stream; `look` is called while a pipe has nothing."""
     source = network.streams[name]
     for path in paths:
-        if source.columns is not None:
+        if str(path) == PIPE:
+            if source.columns is not None:
+                raise InvalidNetworkError(
+                    f"stream {name!r} has further columns, which standard input can't bring; write"
+                    " them to a file"
+                )
+            for piece in EventPipe(sys.stdin.buffer, source.stream, stop=look).pieces():
+                yield piece.batch
+        elif source.columns is not None:
             yield from _typed(path, source)
         else:
             for piece in EventFile(path, source.stream).pieces():
@@ -169,51 +203,6 @@ def _typed(path: Path, source: Source) -> Iterator[pa.Table]:
             yield from pyarrow.csv.open_csv(path)
         else:
             yield from pq.ParquetFile(path).iter_batches()
-
-
-class _Lines:
-    """Rows as JSON lines on standard output."""
-
-    def write(self, output: str, rows: pa.Table) -> None:
-        for row in rows.to_pylist():
-            plain = {name: _plain(value) for name, value in row.items()}
-            typer.echo(json.dumps({"output": output, **plain}, ensure_ascii=False, default=str))
-
-
-def _plain(value: object) -> object:
-    return value.hex() if isinstance(value, bytes) else value
-
-
-class _Files:
-    """Rows as Parquet files in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._writers: dict[str, pq.ParquetWriter] = {}
-
-    def __enter__(self) -> _Files:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UnwritableFileError(f"{self._folder} can't be made: {error}") from None
-        return self
-
-    def write(self, output: str, rows: pa.Table) -> None:
-        if output not in self._writers:
-            path = self._folder / f"{output}.parquet"
-            self._writers[output] = pq.ParquetWriter(path, rows.schema)
-        self._writers[output].write_table(rows)
-
-    def __exit__(self, *_: object) -> None:
-        for writer in self._writers.values():
-            writer.close()
-
-
-def _tell(outputs: Mapping[str, pa.Table], writer: _Lines | _Files, counts: dict[str, int]) -> None:
-    for name, rows in outputs.items():
-        counts[name] += rows.num_rows
-        if rows.num_rows:
-            writer.write(name, rows)
 
 
 def _report(running: Run, counts: Mapping[str, int], stats: bool, picture: Path | None) -> None:

@@ -9,26 +9,27 @@ from typing import Annotated, Any
 import pyarrow.compute as pc
 import typer
 
+from everquery.cli.given_query import given_fields, given_query, given_time
 from everquery.cli.kind_options import (
     WithFields,
-    check_fields,
-    chosen_attribute,
     known_kind,
-    read_fields,
     what_kinds_tell,
 )
 from everquery.cli.options import AsJson, RegistryUrl, StreamName, existing_engine, has_integer_keys
 from everquery.cli.output import counted, print_json, print_record, print_table
+from everquery.cli.query_invoke import invoke
 from everquery.cli.query_load import load
-from everquery.cli.values import parse_box, parse_labels, shown_range
+from everquery.cli.query_try import try_query
+from everquery.cli.values import parse_labels, shown_range
 from everquery.errors import UnknownQueryError
 from everquery.kinds import KINDS, USUAL
-from everquery.queries.fields import KeysField
 from everquery.queries.known import spec_of
 from everquery.stream import Stream
 
 app = typer.Typer(help="The standing queries of a stream.", no_args_is_help=True)
 app.command("load")(load)
+app.command("invoke")(invoke)
+app.command("try")(try_query)
 
 SHOWN = 100
 
@@ -61,37 +62,24 @@ def add(
     replace: Annotated[
         bool, typer.Option("--replace", help="Let it replace the live query with its id, if any.")
     ] = False,
+    begin: Annotated[
+        str | None,
+        typer.Option(help="Begin in the past that runs keep: oldest, or a time."),
+    ] = None,
+    silent_past: Annotated[
+        bool, typer.Option("--silent-past", help="With --begin: do not tell what lies in the past.")
+    ] = False,
     **fields: Any,  # noqa: ANN401 - an option for each field of each kind
 ) -> None:
     """Register a query."""
     spec = spec_of(kind)
-    given = read_fields(spec, fields)
-    if box or spec.boxed:
-        given["box"] = parse_box(box or [])
-        check_fields(spec, given)
-    given |= {"owner": owner, "labels": parse_labels(label or [])}
+    given = given_fields(spec, fields, box, owner, label)
     with existing_engine(registry, stream) as engine:
         integer = integer_key or has_integer_keys(engine)
-        if key is not None:
-            given["key"] = _key(key, integer=integer)
-        for field in spec.fields:
-            if isinstance(field, KeysField) and field.name in given:
-                given[field.name] = [_key(each, integer=integer) for each in given[field.name]]
-        if spec.about_attribute:
-            given["attribute"] = chosen_attribute(given.get("attribute"), engine.stream)
-        engine.register(spec(query_id, **given), replace=replace)
+        query = given_query(spec, query_id, given, engine.stream, key=key, integer=integer)
+        since = None if begin is None else given_time(begin)
+        engine.register(query, replace=replace, begin=since, silent=silent_past)
         typer.echo(f"query {query_id!r} is live on stream {engine.stream.name!r}")
-
-
-def _key(text: str, *, integer: bool) -> str | int:
-    if not integer:
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not an integer, and the keys of this stream are", param_hint="--key"
-        ) from None
 
 
 @app.command("list")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,8 @@ import typer
 from everquery.cli.options import AsJson, RegistryUrl, existing_engine, existing_registry
 from everquery.cli.output import counted, print_json, print_record, print_table
 from everquery.cli.values import parse_span
-from everquery.stream import SPANS, Stream
+from everquery.engine import Engine
+from everquery.stream import ALL, ALTERABLE, Stream
 
 app = typer.Typer(help="The streams of a registry.", no_args_is_help=True)
 
@@ -43,6 +45,9 @@ def create(
     max_ahead: Annotated[
         str | None, typer.Option(help="How far events may be ahead of the clock: 1h.")
     ] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="How much of the past is kept: 1000000 events, 1h, or all.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a stream; one of this name that is there must be the same."""
@@ -55,6 +60,7 @@ def create(
         grace=parse_span(grace, "--grace"),
         expire_after=parse_span(expire_after, "--expire-after"),
         max_ahead=parse_span(max_ahead, "--max-ahead"),
+        keep=_parse_keep(keep),
     )
     opened = existing_registry(registry)
     opened.create_stream(stream)
@@ -78,6 +84,9 @@ def alter(
     max_ahead: Annotated[
         str | None, typer.Option(help="How far events may be ahead of the clock; or none.")
     ] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="How much of the past is kept: 1000000, 1h, all, or none.")
+    ] = None,
     attributes: Annotated[
         list[str] | None,
         typer.Option("--attribute", "-a", help="A further numeric column of the events; repeat."),
@@ -93,14 +102,19 @@ def alter(
         "grace": (grace, "--grace"),
         "expire_after": (expire_after, "--expire-after"),
         "max_ahead": (max_ahead, "--max-ahead"),
+        "keep": (keep, "--keep"),
     }
     spans = {
-        field: None if text.strip().lower() == NONE else parse_span(text, option)
+        field: None
+        if text.strip().lower() == NONE
+        else _parse_keep(text)
+        if field == "keep"
+        else parse_span(text, option)
         for field, (text, option) in given.items()
         if text is not None
     }
     if not spans and not attributes:
-        raise typer.BadParameter("give --grace, --expire-after, --max-ahead or --attribute")
+        raise typer.BadParameter("give --grace, --expire-after, --max-ahead, --keep or --attribute")
     opened = existing_registry(registry)
     stream = opened.alter_stream(name, attributes=attributes or (), **spans)
     opened.close()
@@ -149,7 +163,7 @@ def list_streams(registry: RegistryUrl, as_json: AsJson = False) -> None:
         return
     for record in records:
         record["attributes"] = ", ".join(record["attributes"])
-    names = ("name", "key", "time", "attributes", "weight", *SPANS)
+    names = ("name", "key", "time", "attributes", "weight", *ALTERABLE)
     print_table(names, [[record[name] for name in names] for record in records])
 
 
@@ -173,9 +187,62 @@ def show(
     print_record(record)
 
 
+@app.command("history")
+def history(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="Where the past is: Engine(..., history=FOLDER)."),
+    ],
+    registry: RegistryUrl,
+    name: Annotated[
+        str | None, typer.Argument(help="The stream's name; not needed if there is one.")
+    ] = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Join small files; no engine may be using them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is held of a stream's past: how much, from when to when, and what is lost."""
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{str(folder)!r} is no folder", param_hint="FOLDER")
+    opened = existing_registry(registry)
+    stream = opened.stream(name)
+    opened.close()
+    if stream.keep is None:
+        stream = replace(stream, keep=ALL)  # what is there is shown
+    with Engine(stream, history=folder) as engine:
+        if compact:
+            engine.compact_history()
+        record = engine.history(check=True)
+    lost = record.pop("lost")
+    shown = {
+        "events": f"{record['events']:,}",
+        "batches": f"{record['batches']:,}",
+        "places": f"{record['oldest']} to {record['newest']}",
+        "times": "-" if record["since"] is None else f"{record['since']} to {record['until']}",
+        "files": f"{record['files']:,}",
+        "size": f"{record['file_bytes'] / 1e6:,.1f} MB",
+        "lost": "nothing" if not lost else "; ".join(lost),
+    }
+    if as_json:
+        plain = {
+            key: value if isinstance(value, (int, float, type(None))) else str(value)
+            for key, value in record.items()
+        }
+        print_json({**plain, "lost": lost})
+    else:
+        print_record(shown)
+
+
+def _parse_keep(text: str | None) -> Any:  # noqa: ANN401 - what `Stream.keep` takes
+    if text is not None and text.strip().lower() == ALL:
+        return ALL
+    return parse_span(text, "--keep")
+
+
 def _record(stream: Stream) -> dict[str, Any]:
     record = asdict(stream) | {"attributes": list(stream.attributes)}
-    for span in SPANS:
+    for span in ALTERABLE:
         if isinstance(record[span], timedelta):
             record[span] = f"{record[span].total_seconds():g}s"
     return record

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.types import unliteral
 
 from everquery.core.kernel_cache import KernelCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_plain: Any = unliteral  # Numba's, which is not typed
 
 
 def part(function: Function) -> Function:
@@ -25,8 +27,34 @@ def kernel(function: Function) -> Function:
     return _compile(function, forceinline=False)
 
 
-def _compile(function: Function, *, forceinline: bool) -> Function:
-    compiled: Any = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline)(function)
+def callee(function: Function) -> Function:
+    """Compile a piece that kernels call: once, where `part` compiles it into each of its callers.
+
+    Python can't call it: what that takes is a good part of the time to compile.
+    """
+    return _compile(function, forceinline=False, no_cpython_wrapper=True)
+
+
+def _compile(function: Function, **options: bool) -> Function:
+    # Nobody calls a loop by its address, so it is not made callable by one.
+    compile_with: Any = numba.njit  # its types lack some options
+    compiled = compile_with(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(
+        function
+    )
     if compiled is not function:  # as it is where NUMBA_DISABLE_JIT is set
         compiled._cache = KernelCache(function)
+        compiled.get_call_template = _of_plain_types(compiled.get_call_template)
     return cast("Function", compiled)
+
+
+def _of_plain_types(resolve: Callable[..., Any]) -> Callable[..., Any]:
+    """Let calls with constants share what is compiled: Numba would compile each constant anew.
+
+    Where the callee is inlined, constants are seen all the same.
+    """
+
+    def resolve_plain(given: tuple[Any, ...], named: dict[str, Any]) -> Any:  # noqa: ANN401 - Numba's
+        plain = tuple(_plain(each) for each in given)
+        return resolve(plain, {name: _plain(each) for name, each in named.items()})
+
+    return resolve_plain

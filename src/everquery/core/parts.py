@@ -110,6 +110,21 @@ class Part(ABC):
     def move_keys(self, saved: Saved, numbers: Array) -> None:  # noqa: B027 - most know no keys
         """Give keys other numbers, by their present ones, in what `whole` gave."""
 
+    def adopt(self, saved: Saved, queries: Array) -> None:
+        """Take over what further queries knew in another shard, where they were alone.
+
+        They are registered here already, as if they had just begun. Keys have the same numbers in
+        both shards.
+
+        Parameters
+        ----------
+        saved : Saved
+            What `whole` of the other shard's part gave.
+        queries : int32
+            Their slots here, by the ranks that they have in `saved`.
+        """
+        raise NotImplementedError(f"part {self.name!r} takes nothing over")
+
     def may_be_missing(self) -> bool:
         """Tell whether a snapshot needs no such part, the parts before it being as they are."""
         return False

@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from everquery.engine.arguments import ids_of
 from everquery.engine.query_log import QueryLog
-from everquery.engine.questions import Questions
 from everquery.engine.quotas import check_quota
+from everquery.engine.remembering import Remembering
 from everquery.shard import Shard
 
 if TYPE_CHECKING:
     from everquery.registry import Registry
 
 
-class Administration(Questions):
+class Administration(Remembering):
     """A shard behind a lock, and the log of its changes.
 
     Parameters

@@ -119,7 +119,7 @@ class Callbacks:
         slots: Int32s = np.asarray(ids.indices)
         there = np.zeros(len(ids.dictionary), np.bool_)
         there[slots] = True
-        told = np.flatnonzero(there)
+        told = np.flatnonzero(there[: len(shard.contents.catalog)])
         listening = _Listening(told, ids.dictionary.take(pa.array(told)), shard)
         wanted = np.zeros(len(ids.dictionary), np.bool_)
         pairs: list[tuple[Callback, Int64s]] = []

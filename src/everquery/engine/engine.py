@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +16,6 @@ from everquery.engine.arguments import (
     check_label_columns,
     clock_of,
     keys_of,
-    time_in_units,
 )
 from everquery.engine.batch_like import BatchLike, as_batch
 from everquery.engine.listening import Listening
@@ -26,6 +26,7 @@ from everquery.queries.spec import Key
 from everquery.shard import Shard
 from everquery.shard.snapshots import shard_of, snapshot_of
 from everquery.state.dead_letters import Example
+from everquery.state.said_times import time_in_units
 from everquery.stream import Stream
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ class Engine(Listening):
 
     Parameters
     ----------
-    stream : Stream or str
-        With a registry, the name of a stream in it is enough.
+    stream : Stream, str, or a list of them
+        With a registry, the name of a stream in it is enough. An engine of several streams has
+        each of them as if alone, and queries that join two; say which: ``process(batch,
+        stream="quotes")``.
     registry : str or Registry, optional
         Where queries outlive the process: a URL such as ``sqlite:///queries.db`` or
         ``postgresql://user@host/database``. What other processes register is live here after the
@@ -64,6 +67,10 @@ class Engine(Listening):
     threads : int
         How many threads divide the work of large batches; notices, their order and all answers are
         as with one.
+    history : str or path, optional
+        A folder in which the past that the stream keeps survives a restart, in Parquet files. An
+        engine that is opened on one without a snapshot knows keys and time from there. Without a
+        folder the past is in memory alone, and gone with the engine.
     snapshot : bytes, optional
         Begin as the engine that a `snapshot` was taken of. The registry, given by its URL, may
         then be away: the engine goes on as `process` does, and follows it as soon as it is back.
@@ -80,9 +87,17 @@ class Engine(Listening):
      {'query_id': 'band', 'event': 'leave', 'key': 'IBM', 'seq': 1}]
     """
 
+    def __new__(cls, stream: Any = None, *_: Any, **__: Any) -> Engine:  # noqa: ANN401 - as `__init__`
+        """Make an engine; of several streams, if it is given a list of them."""
+        if cls is Engine and isinstance(stream, (list, tuple)):
+            from everquery.engine.several import SeveralStreams
+
+            return object.__new__(SeveralStreams)
+        return object.__new__(cls)
+
     def __init__(
         self,
-        stream: Stream | str,
+        stream: Stream | str | Sequence[Stream | str],
         *,
         registry: str | Registry | None = None,
         create: bool = False,
@@ -91,6 +106,7 @@ class Engine(Listening):
         all_columns: bool = False,
         read_only: bool = False,
         threads: int = 1,
+        history: str | os.PathLike[str] | Mapping[str, str] | None = None,
         snapshot: bytes | None = None,
     ) -> None:
         if snapshot is not None and isinstance(stream, Stream) and isinstance(registry, str):
@@ -99,6 +115,8 @@ class Engine(Listening):
         opened = (
             registries.Registry(registry, create=create) if isinstance(registry, str) else registry
         )
+        if not isinstance(stream, (Stream, str)) or isinstance(history, Mapping):
+            raise InvalidStreamError(f"{stream!r} is no stream, or history no folder")
         if not isinstance(stream, Stream):
             if opened is None:
                 raise InvalidStreamError(
@@ -112,13 +130,22 @@ class Engine(Listening):
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise InvalidStreamError(f"threads is {threads!r}; it takes a whole number from 1 on")
         self._crew = Crew(threads)
-        shard = Shard(stream, labelled=labels, all_columns=all_columns, crew=self._crew)
+        shard = Shard(
+            stream, labelled=labels, all_columns=all_columns, crew=self._crew, answering=True
+        )
         super().__init__(shard, opened, lazy=lazy, read_only=read_only)
         self._pushes = 0
+        if history is not None and stream.keep is None:
+            raise InvalidStreamError(
+                f"history is {str(history)!r}, and stream {stream.name!r} keeps nothing; give it"
+                ' keep, such as "all"'
+            )
         if snapshot is None:
+            self._keep_history(history)
             self.refresh()
         else:
             self.restore(snapshot)
+            self._keep_history(history)
             with self._lock:
                 self._log.follow()
 
@@ -144,13 +171,19 @@ class Engine(Listening):
         with self._lock:
             self._merging.close()
             self._crew.close()
+            if self._history is not None:
+                self._history.close()
             if not self._state.torn:
                 self._merging.install(self._state)
 
     # -- events -------------------------------------------------------------------------------
 
     def process(
-        self, batch: BatchLike, *, now: int | float | date | datetime | None = None
+        self,
+        batch: BatchLike,
+        *,
+        now: int | float | date | datetime | None = None,
+        stream: str | None = None,
     ) -> pa.Table:
         """Take in a batch of events, and return the notices.
 
@@ -165,6 +198,8 @@ class Engine(Listening):
             ``max_ahead``: events that are further ahead are dead letters, with reason ``ahead``.
             Every call is judged by its own `now`. Without one, such events wait until others
             confirm their time; see docs/clocks.md.
+        stream : str, optional
+            Whose events they are, of an engine of several streams.
 
         Raises
         ------
@@ -178,6 +213,11 @@ class Engine(Listening):
         warning (logger ``everquery.registry``) and ``stats()["registry"]`` say so, and the next
         batch looks again.
         """
+        if stream not in (None, self.stream.name):
+            raise InvalidBatchError(
+                f"this engine is on stream {self.stream.name!r}, not {stream!r}. Nothing has"
+                " changed"
+            )
         if not isinstance(batch, (pa.Table, pa.RecordBatch)):
             # Before the lock: a reader or a relation may take its time.
             with self._lock:
@@ -187,7 +227,7 @@ class Engine(Listening):
             self._log.follow()
             self._log.warn_if_empty()
             self._merging.install(self._shard)
-            self._shard.upkeep.compact(keys=True)
+            self._upkeep()
             notices = self._stepped(self._shard.process(batch, clock_of(now, self.stream)))
             self._merging.start(self._shard)
         return self._told(notices)
@@ -242,7 +282,7 @@ class Engine(Listening):
         """Take in an event that is plain; None, and nothing has changed, where it is not."""
         shard = self._shard
         self._log.follow_now_and_then()
-        plain = None if shard.labelled else read_plain(event, self.stream, shard)
+        plain = None if shard.teller.labelled else read_plain(event, self.stream, shard)
         if plain is None:
             return None
         pushed = shard.push(*plain[1:])
@@ -251,7 +291,7 @@ class Engine(Listening):
         self._pushes += 1
         if self._pushes % UPKEEP == 0:
             self._merging.install(shard)
-            shard.upkeep.compact(keys=True)
+            self._upkeep()
             self._merging.start(shard)
         self._log.report_later()
         announced, events, told = pushed
@@ -373,8 +413,14 @@ class Engine(Listening):
             }
 
     def snapshot(self) -> bytes:
-        """Return queries and state as bytes, for `restore`."""
+        """Return queries and state as bytes, for `restore`.
+
+        The past that the stream keeps is not in them. With a folder for it, it is in files by
+        then, and an engine that is restored with that folder has it again.
+        """
         with self._lock:
+            if self._history is not None:
+                self._history.sync()
             return snapshot_of(self._shard, self._log.position)
 
     def restore(self, snapshot: bytes) -> None:
@@ -383,11 +429,15 @@ class Engine(Listening):
         restored, position = shard_of(
             self.stream,
             snapshot,
-            labelled=before.labelled,
-            all_columns=before.all_columns,
+            labelled=before.teller.labelled,
+            all_columns=before.teller.all_columns,
             crew=self._crew,
+            answering=True,
         )
         with self._lock:
             self._merging.forget()
             self._state = restored
             self._log.go_on_with(restored, position)
+            if self._history is not None:
+                self._history.go_on_with(restored)
+                self._remember(restored)

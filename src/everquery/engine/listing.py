@@ -85,7 +85,8 @@ def _further_columns() -> dict[str, pa.DataType]:
     first, last = Query.spans
     words = [field.name for field in fields if isinstance(field, ChoiceField)]
     zones = [name for spec in specs for name in spec.zones]
-    texts = dict.fromkeys([first, *spans, last, *zones, *words], pa.string())
+    own = [name for spec in specs for name in spec.texts]
+    texts = dict.fromkeys([first, *spans, last, *zones, *own, *words], pa.string())
     return flags | numbers | texts
 
 
@@ -143,6 +144,8 @@ def _emitted(block: QueryBlock) -> pa.Array:
         if isinstance(field, EventsField):
             for event, option in zip(field.events, field.options, strict=True):
                 code &= ~(block.options[option].astype(np.int64) << events.index(event))
+    for event, told in kind.spec.told_if(block.options).items():
+        code &= ~((~told).astype(np.int64) << events.index(event))
     if kind.spec.value_range is not None:
         ranged = (block.low[0] != -np.inf) | ~np.isnan(block.high[0])
         if kind.spec.boxed:

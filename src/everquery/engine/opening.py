@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import everquery.registry as registries
@@ -38,11 +39,12 @@ def open_engine(
     all_columns: bool = False,
     read_only: bool = False,
     threads: int = 1,
+    history: str | Path | None = None,
 ) -> Engine:
     """Return an engine on a registry; the stream's name is needed if it has several.
 
-    `create`, `lazy`, `labels`, `all_columns`, `read_only` and `threads` are those of `Engine`. A
-    registry that is made by `create` has no stream yet, so a `Stream` has to be given.
+    `create`, `lazy`, `labels`, `all_columns`, `read_only`, `threads` and `history` are those of
+    `Engine`. A registry that is made by `create` has no stream yet, so a `Stream` has to be given.
 
     Examples
     --------
@@ -60,4 +62,5 @@ def open_engine(
         all_columns=all_columns,
         read_only=read_only,
         threads=threads,
+        history=history,
     )

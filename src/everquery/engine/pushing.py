@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from everquery.core.names import ABSENT
 from everquery.core.python_values import exact_number
-from everquery.engine.arguments import time_in_units
 from everquery.engine.notice import Notice
 from everquery.errors import InvalidBatchError
 from everquery.index.weighed import HEAVIEST
@@ -23,6 +22,7 @@ from everquery.shard import Shard
 from everquery.shard.notice_ids import notice_id
 from everquery.shard.one_event import Told
 from everquery.state.accepted import Events
+from everquery.state.said_times import time_in_units
 from everquery.stream import Stream
 
 _LARGEST = 2**62  # of times that are numbers
@@ -112,7 +112,8 @@ def light_notices(shard: Shard, plain: Plain, events: Events, told: Sequence[Tol
         columns["kind"], columns["event"], columns["reason"] = said[code]
         if figures is not None:
             for name, values in figures.items():
-                columns[layout.figures[name]] = values[place].item()
+                value = values[place].item()
+                columns[layout.figures[name]] = value if value == value else None  # null for NaN
         prints = catalog.prints[slot]
         identify = partial(notice_id, query_id, prints, plain.key, seq, hashes[code])
         notices.append(Notice(columns, identify))

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from everquery.core.columns import is_numeric
 from everquery.core.python_values import exact_number, fits_arrow, text_of
-from everquery.engine.arguments import time_in_units
 from everquery.errors import InvalidBatchError
+from everquery.state.said_times import time_in_units
 from everquery.stream import Stream
 
 _FAILURES = (pa.ArrowException, TypeError, ValueError, OverflowError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from everquery.errors import (
     UnknownQueryError,
     UnknownStreamError,
 )
-from everquery.queries.changes import Change, Deregister, Pause, RegisterBlocks
+from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks
 from everquery.registry.outage import Outage
 from everquery.registry.presence import warn_of_no_queries
 from everquery.registry.rows import damaged
@@ -31,6 +32,7 @@ from everquery.shard import Shard
 from everquery.stream import Stream
 
 if TYPE_CHECKING:
+    from everquery.history.backfill import Backfill
     from everquery.registry import Base, Entry, Registry
 
 MOMENT = 0.1  # seconds for which single events do not look for changes of others
@@ -62,6 +64,8 @@ class QueryLog:
         self._stream = shard.stream
         self._whole_or_torn = shard
         self._lazy = lazy
+        # Fills queries that others registered from the past; tells whether it could.
+        self.fill: Callable[[Register | RegisterBlocks], bool] | None = None
         self.hold_ends = False  # whether queries that ended are not reported with each step
         self._followed = 0.0  # when that was done for a single event
         self._read = False  # whether the log was read once: where it ends may be damaged
@@ -106,10 +110,18 @@ class QueryLog:
                 rebase(self._shard, self._definition.of_base(entry.changes))
                 self.position = entry.position
             else:
-                self._shard.apply(self._definition.of_entry(entry.change), following=True)
+                self._follow(self._definition.of_entry(entry.change))
                 self.position = entry.position + entry.count
         except (InvalidQueryError, UnknownQueryError) as error:
             damaged(self._stream.name, entry.position, None, f"it can't be applied: {error}")
+
+    def _follow(self, change: Change) -> None:
+        """Apply a change of another engine, or of an earlier one that this engine was."""
+        if isinstance(change, Register | RegisterBlocks) and change.begin is not None:
+            if self.fill is not None and self.fill(change):
+                return
+            change = replace(change, begin=None)
+        self._shard.apply(change, following=True)
 
     def follow(self) -> None:
         """Follow the log; while the registry is away or damaged, go on with the queries here."""
@@ -147,11 +159,22 @@ class QueryLog:
 
     # -- changes of this engine's own ---------------------------------------------------------
 
-    def apply(self, change: Change) -> None:
-        """Make a change here and in the registry: in both or, on an error, in neither."""
+    def apply(self, change: Change, backfill: Backfill | None = None) -> None:
+        """Make a change here and in the registry: in both or, on an error, in neither.
+
+        Parameters
+        ----------
+        backfill : Backfill, optional
+            Of queries that begin in the past.
+        """
         if self.registry is None:
             self._check_room(change)
-            reach_parts(self._shard, change, self._shard.apply)
+            if backfill is None:
+                reach_parts(self._shard, change, self._shard.apply)
+            else:
+                self._shard.check(change)
+                backfill.finish()
+                backfill.hand_over()
             return
         self.check_writable()
         self.report_ended()
@@ -161,6 +184,8 @@ class QueryLog:
             try:
                 change = reach_parts(self._shard, asked, self._shard.check)
                 self._check_room(change)
+                if backfill is not None:
+                    backfill.finish()
             except (InvalidQueryError, UnknownQueryError):
                 if not self.refresh():  # so it is not because we are behind
                     raise
@@ -170,7 +195,10 @@ class QueryLog:
             except RegistryBehindError:
                 self._catch_up()
                 continue
-            self._shard.apply(change)
+            if backfill is None:
+                self._shard.apply(change)
+            else:
+                backfill.hand_over()
             self.position = end
             return
 

@@ -131,7 +131,7 @@ class Questions:
             seen: int = self._shard.ask("progress", query_id, **said)
             return seen
 
-    def answer(self, query_id: str, *, key: Key | None = None) -> Answer | Any:  # noqa: ANN401 - below
+    def answer(self, query_id: str, *, key: Key | None = None) -> Any:  # noqa: ANN401 - below
         """Return the current answer to a query.
 
         For a composite, it is a tuple: the answers to its parts.
@@ -157,11 +157,89 @@ class Questions:
         >>> engine.answer("median").value
         12.0
         """
-        # Not `Answer | tuple`: a type checker could then not see that a plain query has one answer.
+        # Each kind has its own answers, and a composite has several.
         with self._lock:
             parts = self._parts(query_id)
             found = tuple(self._shard.ask("answer", part, key=key) for part in parts)
         return found[0] if parts == [query_id] else found
+
+    def invoke(
+        self,
+        query_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        since: str | None = None,
+        partial: bool = False,
+    ) -> pa.Table:
+        """Return the answer of a select query over its window, as of now.
+
+        It is the effect of all events and changes of queries so far, and of no others.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Read a page of at most so many rows.
+        after : str, optional
+            Go on behind the page whose `place_of` this is, in the answer as it was then.
+        since : str, optional
+            Return what changed since the answer whose `place_of` this is: the column ``change``
+            says ``insert``, ``delete`` or ``update``.
+        partial : bool
+            Answer from the rows that are kept, even if others of the window are gone.
+
+        Raises
+        ------
+        RowsGoneError
+            If rows of the window are kept no more.
+        AnswerTooLargeError
+            If it has too many rows to be given at once; see `limit`.
+        UnknownQueryError
+            If no live query has this id.
+
+        Examples
+        --------
+        >>> import everquery as eq
+        >>> engine = eq.Engine(eq.Stream("calls", key="host", attributes=["ms"]))
+        >>> _ = engine.sql("CREATE STANDING QUERY slow AS SELECT host, ms FROM calls WHERE ms > 20"
+        ...                " BEGIN NOW - 1000 ROWS END NOW")
+        >>> notices = engine.process({"host": ["a", "b", "a"], "ms": [12.0, 48.0, 30.0]})
+        >>> engine.invoke("slow").to_pylist()
+        [{'host': 'b', 'ms': 48.0}, {'host': 'a', 'ms': 30.0}]
+        """
+        said = {"limit": limit, "after": after, "since": since, "partial": partial}
+        return self.ask_invoke(query_id, said)
+
+    def ask_invoke(self, query_id: str, said: Mapping[str, Any]) -> pa.Table:
+        """Return the answer of a query; `said` may have what another stream brings to it."""
+        with self._lock:
+            found: pa.Table = self._shard.ask("invoke", query_id, **said)
+            return found
+
+    def ask_streams(self, query_id: str) -> tuple[str, ...]:
+        """Return the streams that a query is about that is read on demand, its own first."""
+        with self._lock:
+            found: tuple[str, ...] = self._shard.ask("ask_streams", query_id)
+            return found
+
+    def needs_of_others(self) -> list[tuple[str, Any]]:
+        """Return what queries here need of other streams: the stream, and what of it."""
+        with self._lock:
+            shard = self._shard
+            shard.queries.settle()
+            flags = shard.contents.catalog.flags
+            found: list[tuple[str, Any]] = shard.ask_kind("needs_of_others", flags=flags)
+            return found
+
+    def keep_for_others(self, needs: list[Any]) -> None:
+        """Keep what queries of other streams need."""
+        with self._lock:
+            self._shard.ask_kind("keep_for_others", plans=needs)
+
+    def is_live(self, query_id: str) -> bool:
+        """Tell whether a live query has this id."""
+        with self._lock:
+            return bool(self._shard.queries.live(ids_of(query_id))[0])
 
     def _parts(self, query_id: str) -> list[str]:
         """Return the ids of a composite's parts, or the one that is given."""
@@ -230,4 +308,5 @@ class Questions:
             cost_ns=found.nanoseconds,
             lane_queries=found.lane,
             segment_queries=found.segment,
+            further=found.further,
         )

@@ -11,9 +11,9 @@ import pyarrow as pa
 from everquery.core.arrays import Bools
 from everquery.core.memory import release_freed_memory
 from everquery.core.names import repeated
-from everquery.engine.administration import Administration
 from everquery.engine.arguments import check_choice, ids_of, listed
 from everquery.engine.batch_like import ArrowStream, as_table
+from everquery.engine.beginning import BeginLike, Beginning, check_past, check_query
 from everquery.engine.merging import Merging
 from everquery.engine.quotas import rows_beyond
 from everquery.engine.replacing import (
@@ -29,8 +29,8 @@ from everquery.engine.transactions import ChangeOfQuery, changes_of, script_of
 from everquery.errors import InvalidQueryError
 from everquery.kinds.reference import described
 from everquery.queries import Query
+from everquery.queries.begin import read_begin
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
-from everquery.queries.known import known_specs
 from everquery.queries.mixed_tables import check_tables
 from everquery.queries.sql import CreateQuery, Statement, read_sql
 from everquery.queries.table import TAKEN, CheckedTable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 BULK = 100_000  # rows of a table after which freed memory is given back
 
 
-class Registration(Administration):
+class Registration(Beginning):
     """An engine's methods that change its queries."""
 
     def __init__(
@@ -52,7 +52,14 @@ class Registration(Administration):
         self._lazy = lazy
         self._merging = Merging()
 
-    def register(self, query: Query | Iterable[Query], *, replace: bool = False) -> None:
+    def register(
+        self,
+        query: Query | Iterable[Query],
+        *,
+        replace: bool = False,
+        begin: BeginLike | None = None,
+        silent: bool = False,
+    ) -> None:
         """Register a query, or several: all of them or, on an error, none.
 
         Parameters
@@ -62,6 +69,18 @@ class Registration(Administration):
             Let each take the place of the live query with its id, if there is one of its kind; see
             docs/howto-changing-rules.md. What says the same as before goes on undisturbed, with the
             new owner and labels.
+        begin : "oldest", a time, or a place (batch, position), optional
+            Let queries have begun there, in the past that the stream keeps: they know what they
+            would know if they had been registered then, and go on from now without gap or overlap.
+            What they would have told comes with the next step, with reason ``backfill``. See
+            docs/past-and-future.md.
+        silent : bool
+            Do not tell what lies in the past.
+
+        Raises
+        ------
+        HistoryError
+            If `begin` is before what is kept, or a part of the past since then is lost.
 
         Examples
         --------
@@ -76,9 +95,8 @@ class Registration(Administration):
         """
         queries = listed(query, Query)
         for each in queries:
-            if not isinstance(each, Query) or type(each) is Query:
-                kinds = ", ".join(spec.__name__ for spec in known_specs())
-                raise InvalidQueryError(f"{each!r} is no standing query; give one of {kinds}")
+            check_query(each)
+        check_past(begin, silent=silent, replacing=replace)
         if replace:
             with self._lock:
                 self._log.transact(
@@ -86,6 +104,9 @@ class Registration(Administration):
                 )
             return
         parts = tuple(part for each in queries for part in each.parts())
+        if begin is not None:
+            self._register_in_past(Register(parts, begin=read_begin(begin, silent=silent)))
+            return
         with self._lock:
             self._log.apply(Register(parts))
 
@@ -99,6 +120,8 @@ class Registration(Administration):
         on_conflict: Literal["raise", "replace"] = "raise",
         unwanted: Iterable[str] = (),
         dry_run: bool = False,
+        begin: BeginLike | None = None,
+        silent: bool = False,
     ) -> Registered:
         """Register a table of queries, of one kind or of several.
 
@@ -124,6 +147,9 @@ class Registration(Administration):
             They end with the same change, if they are live. Only where rows replace others.
         dry_run : bool
             Change nothing: only return what would be. Only where rows replace others.
+        begin, silent
+            Let all queries have begun in the past, as `register` does. Not where rows replace
+            others.
 
         Raises
         ------
@@ -139,6 +165,7 @@ class Registration(Administration):
         ids = ids_of(unwanted)
         if (len(ids) or dry_run) and not replacing:
             raise InvalidQueryError("unwanted and dry_run are for on_conflict='replace' only")
+        check_past(begin, silent=silent, replacing=replacing)
         with self._lock:
             self.refresh()
             live = self._shard.queries.live
@@ -159,15 +186,26 @@ class Registration(Administration):
             if replacing:
                 done = self._replace(checked, ids, dry_run=dry_run)
             else:
-                self._log.apply(RegisterBlocks(checked.blocks))
                 done = Registered(sum(map(len, checked.blocks)), checked.errors)
-            if not self._lazy:
-                self._shard.queries.settle()  # here, not in front of the next batch
-                self._merging.go_on(self._shard)
+            if not replacing and begin is None:
+                self._log.apply(RegisterBlocks(checked.blocks))
+            if begin is None:
+                self._settle()
+        if begin is not None:
+            past = read_begin(begin, silent=silent)
+            self._register_in_past(RegisterBlocks(checked.blocks, begin=past))
+            with self._lock:
+                self._settle()
         del checked
         if done.registered >= BULK:
             release_freed_memory()
         return done
+
+    def _settle(self) -> None:
+        """Index what was registered here, not in front of the next batch, unless lazy."""
+        if not self._lazy:
+            self._shard.queries.settle()
+            self._merging.go_on(self._shard)
 
     def _beyond_quota(self) -> Callable[..., dict[str, Bools]]:
         return partial(rows_beyond, quotas=self.quotas(), live_of=self._shard.queries.live_of)
@@ -222,7 +260,15 @@ class Registration(Administration):
         >>> engine.sql("SHOW STANDING QUERIES")["id"].to_pylist()
         ['ibm']
         """
-        script = script_of(read_sql(text, parameters=parameters, stream_of=self._log.stream_of))
+        return self.run(read_sql(text, parameters=parameters, stream_of=self._log.stream_of))
+
+    def run(self, statements: Sequence[Statement]) -> pa.Table | None:
+        """Run statements that have been read, and return what the last one shows."""
+        for each in statements:
+            if isinstance(each, CreateQuery) and each.begin is not None:
+                self._create_in_past(each, len(statements))
+                return None
+        script = script_of(statements)
         for create in script.streams:
             check_stream(self, self._log.registry, create.stream)
         self._show(script.before)
@@ -232,6 +278,25 @@ class Registration(Administration):
                 self._show(script.streams)
             self.make_changes(script.changes, explained=script.explained)
         return self._show(script.after)
+
+    def _create_in_past(self, statement: CreateQuery, statements: int) -> None:
+        """Create a query that begins in the past; its statement is the only one."""
+        if statements > 1:
+            raise InvalidQueryError(
+                f"query {statement.query.id!r} has a BEGIN; give its statement alone: a text of"
+                " several is run as a whole or not at all, and the past takes its time"
+            )
+        self._check_stream_of(statement)
+        begin = statement.begin
+        assert begin is not None
+        self._register_in_past(Register(statement.query.parts(), begin=begin))
+
+    def _check_stream_of(self, statement: CreateQuery) -> None:
+        if statement.stream_name != self.stream.name:
+            raise InvalidQueryError(
+                f"this engine is on stream {self.stream.name!r}; for"
+                f" {statement.stream_name!r} open another one"
+            )
 
     def _show(self, statements: Iterable[Statement]) -> pa.Table | None:
         shown = None
@@ -256,11 +321,8 @@ class Registration(Administration):
             Change nothing: only raise what would be raised.
         """
         for statement in statements:
-            if isinstance(statement, CreateQuery) and statement.stream_name != self.stream.name:
-                raise InvalidQueryError(
-                    f"this engine is on stream {self.stream.name!r}; for"
-                    f" {statement.stream_name!r} open another one"
-                )
+            if isinstance(statement, CreateQuery):
+                self._check_stream_of(statement)
         if statements or dry_run:
             with self._lock:
                 self._log.transact(

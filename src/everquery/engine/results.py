@@ -60,6 +60,8 @@ class Explanation:
         How many queries of its segment are in its lane, this one included.
     segment_queries : int
         How many queries are in its segment, this one included.
+    further : tuple of str
+        What only its kind has to say: of a select query, what is kept for it.
     """
 
     query_id: str
@@ -70,6 +72,7 @@ class Explanation:
     cost_ns: float
     lane_queries: int
     segment_queries: int
+    further: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         by = f" on {', '.join(self.attributes)}" if self.attributes else ""
@@ -78,4 +81,5 @@ class Explanation:
             f"looked at by {self.candidate_share:.3%} of the events of its lane of"
             f" {self.lane_queries:,} queries, {self.cost_ns:.3g} ns an event"
             f" (segment of {self.segment_queries:,})"
+            + "".join(f"; {each}" for each in self.further)
         )

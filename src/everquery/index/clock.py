@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -82,8 +82,11 @@ class Due:
     moment : like time
         The deadline.
     place : int64
-        The grouped event of the step that makes it known: the key's first at or after the deadline;
-        `NO_EVENT` at the beginning or the end of a step.
+        The grouped event of the step that makes it known: the key's first at or after the deadline,
+        or the first of all where events of other keys matter too; `NO_EVENT` at the beginning or
+        the end of a step.
+    figures : mapping from the name of a notice column to int64 or float64
+        As in `everquery.index.rows.Findings`: all columns of the kind, or none.
     """
 
     slot: Int64s
@@ -91,6 +94,7 @@ class Due:
     key: Int32s
     moment: Array
     place: Int64s
+    figures: Mapping[str, Array] = field(default_factory=dict)
 
     def take(self, picked: Array) -> Due:
         """Return the picked rows, in that order."""
@@ -100,6 +104,7 @@ class Due:
             self.key[picked],
             self.moment[picked],
             self.place[picked],
+            {name: column[picked] for name, column in self.figures.items()},
         )
 
 
@@ -114,4 +119,5 @@ def join_due(parts: Sequence[Due]) -> Due | None:
         np.concatenate([part.key for part in parts]),
         np.concatenate([part.moment for part in parts]),
         np.concatenate([part.place for part in parts]),
+        {name: np.concatenate([part.figures[name] for part in parts]) for name in parts[0].figures},
     )

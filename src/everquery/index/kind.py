@@ -17,10 +17,12 @@ from everquery.index.flags import Flags
 from everquery.index.layers import Layers
 from everquery.index.predecessors import Predecessors
 from everquery.index.rows import (
+    Changed,
     Findings,
     Matches,
     NoticeColumn,
     Outcome,
+    Past,
     Rows,
     Said,
     Step,
@@ -50,6 +52,8 @@ class Explained:
         How many queries share its lane: those of its key, or those without one.
     segment : int
         How many queries share its segment.
+    further : tuple of str
+        Sentences that only the kind has to say.
     """
 
     path: str
@@ -58,6 +62,7 @@ class Explained:
     nanoseconds: float
     lane: int
     segment: int
+    further: tuple[str, ...] = ()
 
 
 class KindIndex(ABC):
@@ -71,6 +76,12 @@ class KindIndex(ABC):
 
     watches_time: ClassVar[bool] = False
     """Whether deadlines of keys mean something to it: `overdue`, `pass_time`, `Step.passage`."""
+
+    answering: bool = False
+    """Whether answers are read here, so that what they are made of is kept."""
+
+    past: Past | None = None
+    """The kept past of the stream, where there is one, for kinds that read it."""
 
     layers: Layers[Any]
 
@@ -144,6 +155,24 @@ class KindIndex(ABC):
         `Due` has the deadlines that came just before events of the batch, each once.
         """
 
+    def is_watching(self) -> bool:
+        """Tell whether deadlines of keys mean something to a query that is here."""
+        return self.watches_time and len(self.layers) > 0
+
+    def tells_changes(self) -> bool:
+        """Tell whether `net_changes` may have something to tell."""
+        return False
+
+    def net_changes(
+        self,
+        flags: Flags,
+        now: Any,  # noqa: ANN401 - a number
+        time_type: pa.DataType | None,
+        said: Said,
+    ) -> Changed | None:
+        """Return what is told at the end of a step, of any events of the past."""
+        return None
+
     def overdue(self, clock: Clock, flags: Flags) -> Due | None:
         """Return the deadlines of new and resumed queries that came before the step."""
         return None
@@ -191,6 +220,9 @@ class KindIndex(ABC):
         self, time: int | float, time_type: pa.DataType, said: Said
     ) -> None:
         """Forget that time has come further than a time that it is set back to."""
+
+    def prepare(self, said: Said) -> None:  # noqa: B027 - most kinds look at nothing else
+        """Take note of what new queries say, before one is explained."""
 
     @abstractmethod
     def explain(self, slot: int) -> Explained | None:

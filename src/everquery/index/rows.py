@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s
+from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
 from everquery.core.crew import ALONE, Crew
 from everquery.index.clock import Passage
 from everquery.index.flags import Flags
 from everquery.queries.spans import SpanColumn
+from everquery.stream import Stream
 
 NO_KEY = np.int32(-1)
 WORTH = 16_384  # events that are worth a thread
@@ -200,6 +201,29 @@ class Findings:
     attributes: tuple[int, ...] = ()
 
 
+@dataclass(slots=True)
+class Changed:
+    """What is told at the end of a step, of any events of the past.
+
+    Attributes
+    ----------
+    slot : int64
+    code : uint8
+        Which of the kind's outcomes.
+    columns : mapping
+        Of the events that are told: key, time, seq, weight and values.
+    figures : as in `Findings`
+    salt : uint64
+        What the ids have besides.
+    """
+
+    slot: Int64s
+    code: Bytes
+    columns: Mapping[str, Array]
+    figures: Mapping[str, Array]
+    salt: Uint64s
+
+
 @dataclass(frozen=True, slots=True)
 class NoticeColumn:
     """A column that the notices of a kind have besides those of all notices.
@@ -230,16 +254,36 @@ class Outcome:
         The option with which a query does not tell it.
     at_once : bool
         Whether it is told at once, whatever rules of time the query has.
+    bare : bool
+        Whether its notices have none of the columns that only the kind has.
     """
 
     event: str
     reason: str | None = None
     skipped_by: str | None = field(default=None, repr=False)  # what is printed is part of ids
     at_once: bool = field(default=False, repr=False)
+    bare: bool = field(default=False, repr=False, compare=False)
+
+
+class Past(Protocol):
+    """The kept past of a stream."""
+
+    def pieces(self) -> Iterator[Mapping[str, Array]]:
+        """Yield all events that are kept, in order: key, time, seq, weight and values."""
+
+    def lost(self) -> int | float | None:
+        """Return how far time had come with the events that are gone; None if none is."""
+
+    def whole_rows(self) -> int | None:
+        """Return how many events are kept since the last part that is lost; None if none is."""
 
 
 class Said(Protocol):
     """What queries say besides boxes, options and numbers, by slot."""
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that they are about."""
 
     def span(self, name: str, slots: Int32s) -> SpanColumn | None:
         """Return a span of queries; None if no query has it."""
@@ -264,6 +308,7 @@ class Step:
     weight : int64, by row: half of the position, rounded down
         0 or less where it is unknown.
     time : int64 or float64, by row
+    seq : int64, by row
     time_type : Arrow type, or None for a stream without time
     said : Said, optional
     passage : Passage, or None where no kind with queries watches time
@@ -289,6 +334,7 @@ class Step:
     earlier: Earlier = field(default_factory=Earlier.none)
     partial: bool = False
     crew: Crew = ALONE
+    seq: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     def pieces(self) -> list[Step]:
         """Return the step as several, each with some of the keys and about as many events."""

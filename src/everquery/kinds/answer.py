@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
 from everquery.index.kind import KindIndex
+from everquery.index.rows import Said
 from everquery.queries.spec import LONGEST_KEY, Key, bad_text
 from everquery.stream import Stream
+
+PLACE = b"everquery.place"  # in the metadata of answers that are tables
 
 NOWHERE = -1  # the number of a key that is not known
 
@@ -37,6 +41,26 @@ class Answer:
     rank_high: int
     n: int
     epsilon: float
+
+
+def place_of(answer: pa.Table) -> str:
+    """Return up to where an answer was read, for `since` and `after` of `Engine.invoke`.
+
+    Examples
+    --------
+    >>> import everquery as eq
+    >>> engine = eq.Engine(eq.Stream("calls", attributes=["ms"]))
+    >>> engine.register(eq.Select("all", "SELECT ms BEGIN OLDEST END NOW"))
+    >>> notices = engine.process({"ms": [12.0, 48.0]})
+    >>> place = eq.place_of(engine.invoke("all"))
+    >>> notices = engine.process({"ms": [7.0]})
+    >>> engine.invoke("all", since=place).to_pylist()
+    [{'change': 'insert', 'ms': 7.0}]
+    """
+    found = (answer.schema.metadata or {}).get(PLACE)
+    if found is None:
+        raise InvalidQueryError("the table is no answer of Engine.invoke, or lost its metadata")
+    return str(found, "ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +91,22 @@ class Asked:
         That of the kind; all registered queries are in it.
     key_number : function
         Returns the number of a key in the index; -1 if the key is not known.
+    said : Said
+    keys : function
+        Returns all keys as an Arrow array, in the order of their numbers.
+    now : number or None
+        How far time has come.
+    time_type : Arrow type or None
+        None before the first batch.
     """
 
     stream: Stream
     index: KindIndex
     key_number: Callable[[Key], int]
+    said: Said
+    keys: Callable[[], pa.Array]
+    now: Any = None
+    time_type: pa.DataType | None = None
 
     def number_of(self, key: Key) -> int:
         """Return the number of a key that a user gives; `NOWHERE` if it is not known.

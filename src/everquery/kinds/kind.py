@@ -62,8 +62,8 @@ class Kind:
     questions : mapping from name to Question
         What its queries are asked at any time.
     listed : Listed, optional
-    once_a_batch : bool
-        Whether a query tells at most one thing a batch, so that what it tells depends on batches.
+    once_a_batch : function
+        Tells of a query whether it tells at most one thing a batch, so that it depends on batches.
     """
 
     package: str
@@ -75,7 +75,7 @@ class Kind:
     crowd: Callable[[Stream], Iterable[Query]] = lambda stream: ()
     questions: Mapping[str, Question] = field(default_factory=dict)
     listed: Listed | None = None
-    once_a_batch: bool = False
+    once_a_batch: Callable[[Any], bool] = lambda query: False
 
     @property
     def name(self) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from everquery.kinds.border.kind import KIND as BORDER
+from everquery.kinds.correlated.kind import KIND as CORRELATED
 from everquery.kinds.kind import Kind
 from everquery.kinds.limits import check_limits
 from everquery.kinds.quantile.kind import KIND as QUANTILE
 from everquery.kinds.range.kind import KIND as RANGE
+from everquery.kinds.select.kind import KIND as SELECT
 from everquery.kinds.silence.kind import KIND as SILENCE
 from everquery.kinds.threshold.kind import KIND as THRESHOLD
+from everquery.kinds.window.kind import KIND as WINDOW
 from everquery.queries.known import know
 
 KINDS: dict[str, Kind] = {}
@@ -33,3 +36,6 @@ register(BORDER)
 register(THRESHOLD)
 register(QUANTILE)
 register(SILENCE)
+register(CORRELATED)
+register(WINDOW)
+register(SELECT)

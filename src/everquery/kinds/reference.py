@@ -14,7 +14,7 @@ from everquery.queries.fields import (
     EventsField,
     Field,
     FlagField,
-    KeysField,
+    PartsField,
     RangeField,
     declared_fields,
 )
@@ -56,7 +56,7 @@ def table_columns() -> str:
     """Return the columns of a table of queries that only some kinds have, in a sentence each."""
     sentences = []
     for kind in KINDS.values():
-        fields = (each for each in kind.spec.fields if not isinstance(each, KeysField))
+        fields = (each for each in kind.spec.fields if not isinstance(each, PartsField))
         names = [_column(kind.spec, field) for field in fields]
         if names:
             sentences.append(f"Of {kind.name} queries: {', '.join(names)}.")
@@ -140,7 +140,7 @@ def _ways(field: Field) -> str:
     if field is ID:
         return "`ID`"
     value = "" if isinstance(field, FlagField) else " ..."
-    several = isinstance(field, KeysField) or (isinstance(field, NumberField) and field.several)
+    several = isinstance(field, PartsField) or (isinstance(field, NumberField) and field.several)
     again = ", repeated" if several else ""
     sql = "`WHERE`" if field in (BOX, KEY) else "in its clause"
     if not field.in_clause:

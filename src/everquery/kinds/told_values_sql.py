@@ -6,6 +6,7 @@ at once: ``EMIT ENTER, LEAVE, CHANGES BY 0.1 WHEN VALUE BETWEEN 1 AND 2``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from everquery.errors import InvalidQueryError
@@ -33,7 +34,7 @@ def read_told(cursor: Cursor) -> dict[str, Any]:
         cursor.expect("CHANGES", "BY")
         fields["by"] = _read_share(cursor)
     cursor.expect("WHEN")
-    return {**fields, "when": _read_range(cursor)}
+    return {**fields, "when": read_range(cursor, lambda cursor: cursor.expect(VALUE))}
 
 
 def _read_share(cursor: Cursor) -> float:
@@ -41,12 +42,15 @@ def _read_share(cursor: Cursor) -> float:
     return share / 100 if cursor.accept("PERCENT") else share
 
 
-def _read_range(cursor: Cursor) -> Interval:
-    """Read ``VALUE >= 0.5 AND VALUE < 2``, or ``VALUE BETWEEN 1 AND 2``."""
+def read_range(cursor: Cursor, read_subject: Callable[[Cursor], None]) -> Interval:
+    """Read ``VALUE >= 0.5 AND VALUE < 2``, or ``VALUE BETWEEN 1 AND 2``.
+
+    `read_subject` reads what stands for the value.
+    """
     bounds = Bounds()
     place = cursor.token
     while True:
-        cursor.expect(VALUE)
+        read_subject(cursor)
         if cursor.accept("BETWEEN"):
             bounds.keep(">=", _read_end(cursor))
             cursor.expect("AND")

@@ -74,11 +74,17 @@ class Twin:
     stream : Stream
     queries : dict from id to query
         In order of registration.
+    passed : number or None
+        How far time had come at the end of the step before; None if it has not begun.
+    waiting : dict from id and key to moments and what is told then, in order of time
+        Of moments without an event: as deadlines, they come before the key's next event.
     """
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.queries: dict[str, Any] = {}
+        self.passed: Any = None
+        self.waiting: dict[tuple[str, Any], list[tuple[Any, Happened]]] = {}
 
     def begin(self, query: Query) -> None:
         """Take note of a query."""
@@ -87,6 +93,7 @@ class Twin:
     def end(self, query: Query) -> None:
         """Forget a query."""
         del self.queries[query.id]
+        self.waiting = {name: told for name, told in self.waiting.items() if name[0] != query.id}
 
     def replace(self, old: Query, new: Query) -> None:
         """Let a query take the place of another one with its id."""
@@ -96,11 +103,24 @@ class Twin:
     def set_back(self, time: Any) -> None:  # noqa: ANN401 - a number
         """Forget that time has come further than this."""
 
+    def let_pass(self, key: object, time: Any, awake: list[Any]) -> None:  # noqa: ANN401 - a number
+        """Let time come to that of the next event, which is of that key.
+
+        What the queries that are not paused (`awake`) tell of moments until then goes to `waiting`.
+        """
+
+    def let_end(self, now: Any, awake: list[Any]) -> None:  # noqa: ANN401 - a number
+        """Let time come to how far it is at the end of a step, for all keys; as `let_pass`."""
+
     def take_in(self, seen: Seen) -> None:
         """Take note of any event, also one that lacks values, before queries are asked about it."""
 
     def answer(self, query: Any, seen: Seen) -> Iterator[Happened]:  # noqa: ANN401 - the kind's own spec
         """Yield what an event means for a query that lives and is not paused."""
+        yield from ()
+
+    def pass_time(self, query: Any, key: object, now: Any) -> Iterator[Happened]:  # noqa: ANN401
+        """Yield what a query tells of a key at the end of a step, when time has come to `now`."""
         yield from ()
 
     def announce(self, query: Any, key: object, values: Values) -> str | None:  # noqa: ANN401 - as above

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -107,7 +108,9 @@ class Network:
         return yaml_form.write(self)
 
     @overload
-    def start(self, *, optimize: bool = True, keep: Iterable[str] = ()) -> Run: ...
+    def start(
+        self, *, optimize: bool = True, keep: Iterable[str] = (), threads: int = 1
+    ) -> Run: ...
     @overload
     def start(
         self,
@@ -116,7 +119,14 @@ class Network:
         keep: Iterable[str] = (),
         **terms: Any,  # noqa: ANN401 - fields of `Terms`
     ) -> TimedRun: ...
-    def start(self, *, optimize: bool = True, keep: Iterable[str] = (), **terms: Any) -> Run:
+    def start(
+        self,
+        *,
+        optimize: bool = True,
+        keep: Iterable[str] = (),
+        threads: int = 1,
+        **terms: Any,
+    ) -> Run:
         """Return the network, running in this process.
 
         Parameters
@@ -125,6 +135,9 @@ class Network:
             Whether boxes are fused, reordered and given projections; outputs are the same.
         keep : names of boxes, optional
             Boxes that come out as they are, for taps and for who attaches later.
+        threads : int
+            How many boxes run at the same time, where none waits for another; outputs and their
+            order are the same. A run against time has one.
         **terms
             The fields of `everquery.network.scheduling.terms.Terms`, such as ``capacity``, ``shed``
             and ``clock``: the network then runs against time, and may shed load.
@@ -137,7 +150,9 @@ class Network:
         from everquery.network.runtime.run import Run
 
         if not terms:
-            return Run(self, optimize=optimize, keep=keep)
+            return Run(self, optimize=optimize, keep=keep, threads=threads)
+        if threads != 1:
+            raise InvalidNetworkError("a run against time has one thread; leave out `threads`")
         from everquery.network.scheduling.run import TimedRun
         from everquery.network.scheduling.terms import Terms
 
@@ -184,6 +199,23 @@ class Network:
     def explain(self) -> str:
         """Return the boxes as they are and as the optimizer would run them."""
         return self.start().explain()
+
+    def watch(self, spark: Any, sources: Mapping[str, Any], **options: Any) -> Any:  # noqa: ANN401 - Spark is an extra
+        """Return the network's outputs on Spark: a streaming DataFrame for each, by name.
+
+        Parameters
+        ----------
+        spark : SparkSession
+        sources : mapping of str to DataFrame
+            A streaming DataFrame for each stream, or what `everquery.spark.read_files` returns.
+        **options
+            As `everquery.spark.watch_network` takes them.
+
+        Returns
+        -------
+        everquery.spark.Watched
+        """
+        return import_module("everquery.spark").watch_network(self, spark, sources, **options)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Network) and self._parts() == other._parts()

@@ -51,9 +51,12 @@ class Operator(ABC):
     letters : Letters
     stateless : bool
         Whether what it does with a row depends on that row alone, so that it may be made anew.
+    anywhere : bool
+        Whether any thread may run it, one at a time.
     """
 
     stateless = False
+    anywhere = True
 
     def __init__(self, inputs: Sequence[RowType], output: RowType) -> None:
         self.inputs = tuple(inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,19 +59,11 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 def read(source: str | Path) -> dict[str, Any]:
     """Return the parts of a network, as `Network` takes them, from a file's name or from text."""
-    text, where = _text(source)
-    try:
-        form = yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
-        raise InvalidNetworkError(f"{where} is no YAML: {error}") from None
-    if not isinstance(form, Mapping) or "network" not in form:
+    form, where = read_form(source)
+    if "network" not in form:
         raise InvalidNetworkError(f"{where} is no network; it begins with `network: name`")
-    unknown = [key for key in form if key not in SECTIONS]
-    if unknown:
-        raise InvalidNetworkError(
-            f"{where} has {unknown[0]!r}, and a network has {', '.join(SECTIONS)}"
-        )
-    parts = {name: _section(form, name) for name in SECTIONS if name != "network"}
+    check_sections(form, SECTIONS, f"{where} has", "a network has")
+    parts = {name: section(form, name) for name in SECTIONS if name != "network"}
     boxes: dict[str, Box] = {}
     outer = {*parts["streams"], *parts["points"]}
     _read_boxes(parts["boxes"], parts["groups"], "", outer, boxes)
@@ -84,6 +76,49 @@ def read(source: str | Path) -> dict[str, Any]:
     }
 
 
+def read_form(source: str | Path) -> tuple[dict[str, Any], str]:
+    """Return what YAML says, from a file's name or from text, and how to call it in errors."""
+    text, where = _text(source)
+    try:
+        form = yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        raise InvalidNetworkError(f"{where} is no YAML: {error}") from None
+    if not isinstance(form, Mapping):
+        raise InvalidNetworkError(f"{where} is no network; it begins with `network: name`")
+    return dict(form), where
+
+
+def read_addition(source: str | Path) -> dict[str, dict[str, Any]]:
+    """Return the forms of further boxes and outputs for a network, which could be read."""
+    form, where = read_form(source)
+    check_sections(form, ("boxes", "outputs"), f"{where} has", "what is attached has")
+    found = {name: section(form, name) for name in ("boxes", "outputs")}
+    if not found["boxes"]:
+        raise InvalidNetworkError(f"{where} has no boxes to attach")
+    for name, box in found["boxes"].items():
+        read_box(name, box)
+    return found
+
+
+def check_sections(form: Mapping[str, Any], known: Sequence[str], has: str, may: str) -> None:
+    """Raise if a form has a section that nobody reads."""
+    unknown = [key for key in form if key not in known]
+    if unknown:
+        raise InvalidNetworkError(f"{has} {unknown[0]!r}, and {may} {', '.join(known)}")
+
+
+def text_of(form: Mapping[str, Any]) -> str:
+    """Return a form as YAML."""
+    return yaml.dump(
+        form,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=100,
+        allow_unicode=True,
+    )
+
+
 def _text(source: str | Path) -> tuple[str, str]:
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         return source, "the text"
@@ -94,7 +129,8 @@ def _text(source: str | Path) -> tuple[str, str]:
         raise InvalidNetworkError(f"{path} can't be read: {error}") from None
 
 
-def _section(form: Mapping[str, Any], name: str) -> dict[str, Any]:
+def section(form: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a section by its name: forms by their names."""
     found = form.get(name)
     if found is None:
         return {}
@@ -129,16 +165,16 @@ def _read_boxes(
             )
         further = {*outer, *(f"{prefix}{one}" for one in inner)}
         _read_boxes(
-            _section(form, "boxes"), _section(form, "groups"), f"{prefix}{group}.", further, found
+            section(form, "boxes"), section(form, "groups"), f"{prefix}{group}.", further, found
         )
 
 
 def _names(group: Any) -> list[str]:  # noqa: ANN401 - whatever a file has
     if not isinstance(group, Mapping):
         return []
-    inside = _section(group, "groups")
+    inside = section(group, "groups")
     return [
-        *_section(group, "boxes"),
+        *section(group, "boxes"),
         *(f"{name}.{own}" for name, form in inside.items() for own in _names(form)),
     ]
 
@@ -188,14 +224,7 @@ def write(network: Network) -> str:
         form["groups"] = _without_empty(groups)
     form["boxes"] = boxes
     form["outputs"] = {name: one.form() for name, one in network.outputs.items()}
-    return yaml.dump(
-        form,
-        Dumper=_Dumper,
-        sort_keys=False,
-        default_flow_style=None,
-        width=100,
-        allow_unicode=True,
-    )
+    return text_of(form)
 
 
 def _placed(name: str, boxes: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any]:

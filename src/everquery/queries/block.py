@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-TEXTS = ("owner", "labels", "part_of", "zone")
+TEXTS = ("owner", "labels", "part_of", "zone", "plan")
 """What queries may have as texts, many of them the same."""
 
 
@@ -45,9 +45,9 @@ class QueryBlock:
     low, high : float64, shape (attributes, n)
         Half-open; a `high` of NaN has no upper limit.
     options : dict of bool, shape (n,)
-    owner, labels, part_of, zone : Arrow arrays of strings; None if no query has any
+    owner, labels, part_of, zone, plan : Arrow arrays of strings; None if no query has any
         Labels are JSON objects; `part_of` is the id of a composite; `zone` is a time zone that a
-        kind's span is meant in.
+        kind's span is meant in; `plan` is a text in the kind's own words.
     spans : dict of SpanColumn
         Only those that some query has.
     numbers : dict of int64 or float64, shape (n,)
@@ -66,6 +66,7 @@ class QueryBlock:
     labels: pa.Array | None = None
     part_of: pa.Array | None = None
     zone: pa.Array | None = None
+    plan: pa.Array | None = None
     spans: Mapping[str, SpanColumn] = field(default_factory=dict)
     numbers: Mapping[str, NumberColumn] = field(default_factory=dict)
 
@@ -75,7 +76,11 @@ class QueryBlock:
     def texts(self) -> dict[str, pa.Array]:
         """Return those texts of queries that some query has."""
         columns = {name: getattr(self, name) for name in TEXTS}
-        return {name: column for name, column in columns.items() if column is not None}
+        return {
+            name: column
+            for name, column in columns.items()
+            if column is not None and column.null_count < len(column)
+        }
 
     def in_order(self) -> QueryBlock:
         """Return the rows in order of registration."""
@@ -187,7 +192,7 @@ def blocks_of_queries(queries: Sequence[Query], stream: Stream) -> tuple[QueryBl
                 part_of=_texts([query.part_of for query in members]),
                 **{
                     name: _texts([getattr(query, name) for query in members])
-                    for name in members[0].zones
+                    for name in (*members[0].zones, *members[0].texts)
                 },
                 spans=_spans(members),
                 numbers={

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from everquery.queries.begin import Begin
 from everquery.queries.block import QueryBlock
 from everquery.queries.spec import Query
 
@@ -29,6 +30,7 @@ class Register:
 
     queries: tuple[Query, ...]
     mode: Mode = "register"
+    begin: Begin | None = None  # in the past; queries that replace others have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class RegisterBlocks:
 
     blocks: tuple[QueryBlock, ...]
     mode: Mode = "register"
+    begin: Begin | None = None  # as above
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,8 +76,20 @@ class RangeField(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class KeysField(Field):
-    """The keys of a composite, which its parts have one each of; no column of a table."""
+class PartsField(Field):
+    """What the parts of a composite are made of; no column of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumbersField(PartsField):
+    """The numbers that divide a composite into its parts."""
+
+    takes: str = dataclasses.field(default="numbers, ascending", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysField(PartsField):
+    """The keys of a composite, which its parts have one each of."""
 
     takes: str = dataclasses.field(default="strings or integers", kw_only=True)
 
@@ -168,6 +180,13 @@ class ZoneField(Field):
     """The IANA name of a time zone, or none."""
 
     takes: str = dataclasses.field(default="time zone, such as Europe/Berlin", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TextField(Field):
+    """A text in the kind's own words, which each query has and the kind checks."""
+
+    takes: str = dataclasses.field(default="text", kw_only=True)
 
 
 def declared(field: Field) -> Mapping[str, Any]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from everquery.errors import InvalidQueryError
+from everquery.queries.fields import AttributeField
+from everquery.queries.numbers import MeasuredField, NumberField
 from everquery.queries.spec import Query
 
 if TYPE_CHECKING:
@@ -82,4 +84,8 @@ def know(spec: type[Query], clause: Clause) -> None:
 
 
 def _type_of(field: object) -> tuple[type, bool | None, bool | None]:
-    return type(field), getattr(field, "whole", None), getattr(field, "several", None)
+    if isinstance(field, MeasuredField):
+        return AttributeField, None, None  # both name an attribute
+    plain = isinstance(field, NumberField) and not field.is_text  # whatever stands for its values
+    kind = NumberField if plain else type(field)
+    return kind, getattr(field, "whole", None), getattr(field, "several", None)

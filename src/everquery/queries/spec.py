@@ -22,6 +22,7 @@ from everquery.queries.fields import (
     KeysField,
     RangeField,
     SpanField,
+    TextField,
     ZoneField,
     declared,
     declared_in,
@@ -73,7 +74,7 @@ class SaidColumns:
         Which of them have a key.
     options, numbers : dicts of columns
         As in a block.
-    spans, zones : dicts of columns
+    spans, zones, texts : dicts of columns
         Those that some query has.
     """
 
@@ -83,6 +84,7 @@ class SaidColumns:
     numbers: Mapping[str, NumberColumn]
     spans: Mapping[str, SpanColumn]
     zones: Mapping[str, pa.Array]
+    texts: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def has_span(self, name: str) -> Bools:
         """Tell which queries have a span."""
@@ -145,6 +147,8 @@ class Query:
     """Columns of a table of queries whose words stand for options, and what such a column takes."""
     zones: ClassVar[tuple[str, ...]] = ()
     """The fields that are time zones, and columns of a table of queries too."""
+    texts: ClassVar[tuple[str, ...]] = ()
+    """The fields that are texts in the kind's own words, and columns of a table of queries too."""
     value_range: ClassVar[RangeField | None] = None
     """The field that is a range of what is told; its ends are numbers of queries with a box."""
     range_as_box: ClassVar[RangeField | None] = None
@@ -153,6 +157,8 @@ class Query:
     """Whether the field ``attribute`` names the one that it is about, in place of a box."""
     boxed: ClassVar[bool] = True
     """Whether a user gives the box; a kind that has none, for whatever reason, says so."""
+    limited: ClassVar[bool] = True
+    """Whether boxes may have limits, and not only name the attributes that a query is about."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -165,6 +171,7 @@ class Query:
         worded = (each for each in own if isinstance(each, (EventsField, ChoiceField)))
         cls.words = {each.name: each.words for each in worded}
         cls.zones = tuple(each.name for each in own if isinstance(each, ZoneField))
+        cls.texts = tuple(each.name for each in own if isinstance(each, TextField))
         ranges = (each for each in own if isinstance(each, RangeField))
         cls.value_range = next(ranges, cls.value_range)
         cls.about_attribute = any(isinstance(each, AttributeField) for each in own)
@@ -231,6 +238,9 @@ class Query:
                 reason = None if value is None else bad_zone(value)
                 if reason:
                     raise InvalidQueryError(f"{each.name} is {value!r}; {reason}")
+            case TextField():
+                if not isinstance(value, str):
+                    raise InvalidQueryError(f"{each.name} is {value!r}; it must be a text")
             case KeysField():
                 self._read_keys(each.name)
             case RangeField():
@@ -308,6 +318,15 @@ class Query:
         """Return why a query of this kind can't be on the stream, or None."""
         return None
 
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that a query over several names, that which it is registered on first."""
+        return ()
+
+    def misfit_of_other(self, stream: Stream) -> str | None:
+        """Return why another stream that the query names can't be this one, or None."""
+        return None
+
     @classmethod
     def options_of_word(cls, column: str, word: str) -> tuple[str, ...] | None:
         """Return the options that a word in a column sets; None if it is no word of that column."""
@@ -326,6 +345,11 @@ class Query:
             Which of them have a `value_range`.
         numbers : dict of columns
         """
+        return {}
+
+    @classmethod
+    def told_if(cls, options: Mapping[str, Bools]) -> Mapping[str, Bools]:
+        """Return which queries of a block tell some events, by event; all others are told."""
         return {}
 
     @classmethod

@@ -140,13 +140,19 @@ def check_table(
     _check_texts(columns, problems)
     spans = _spans(columns, spec, problems, time_type)
     zones = {name: columns[name] for name in spec.zones if name in columns}
-    numbers = {
+    measured = {
         each.name: _measured(columns, each, stream, bounded, problems)
+        for each in spec.numbers
         if isinstance(each, MeasuredField)
+    }
+    numbers = {
+        each.name: _places_in_box(measured[each.name], bounded)
+        if each.name in measured
         else _numbers(columns, each, problems)
         for each in spec.numbers
     }
-    said = SaidColumns(stream, _keyed(columns), options, numbers, _used(spans), zones)
+    texts = {name: columns[name] for name in spec.texts}
+    said = SaidColumns(stream, _keyed(columns), options, numbers, _used(spans), zones, texts)
     for rows, reason in (*bad_zones(zones), *spec.bad_rows(said)):
         problems.note(rows, reason)
     if beyond_quota is not None:
@@ -321,13 +327,20 @@ def _measured(
     bounded: Bools,
     problems: _Problems,
 ) -> NumberColumn:
-    """Put the attributes that queries are about into their boxes; return their places there."""
+    """Put the attributes that queries are about into their boxes; return their places of all."""
     column = columns.get(number.name)
     if column is None:
         return np.full(len(columns["id"]), NO_NUMBER, number.dtype)
     named = number.places(column, stream.attributes, problems.note)
     for a in range(len(stream.attributes)):
         bounded[a] |= named == a + 1
+    return named
+
+
+def _places_in_box(named: NumberColumn, bounded: Bools) -> NumberColumn:
+    """Return the places of attributes in boxes, once all that queries are about are in them."""
+    if not len(bounded):
+        return named
     before = np.cumsum(bounded, axis=0, dtype=np.int64)
     places: NumberColumn = before[np.maximum(named - 1, 0), np.arange(named.size)]
     return np.where(named == NO_NUMBER, NO_NUMBER, places)
@@ -419,6 +432,7 @@ def _blocks(
             owner=columns["owner"].take(where) if "owner" in columns else None,
             labels=columns["labels"].take(where) if "labels" in columns else None,
             zone=columns["zone"].take(where) if "zone" in columns else None,
+            plan=columns["plan"].take(where) if "plan" in columns else None,
             spans=_used({name: column.take(picked) for name, column in spans.items()}),
             numbers={name: values[picked] for name, values in numbers.items()},
         )

@@ -52,7 +52,7 @@ def read_columns(
             raise fail(f"column {name!r} occurs twice")
         columns[name] = _plain(table.column(name), name, table.num_rows)
     needed = ["id", *(number.name for number in spec.numbers if number.required)]
-    needed += spec.required_spans
+    needed += [*spec.required_spans, *spec.texts]
     if spec.about_attribute and len(stream.attributes) != 1:
         needed.append("attribute")
     for name in needed:
@@ -62,6 +62,7 @@ def read_columns(
         raise fail("the table has no rows")
     texts = [number.name for number in spec.numbers if number.is_text]
     texts += ["id", "key", "attribute", "closed", "owner", "labels", *spec.words, *spec.zones]
+    texts += spec.texts
     for name in texts:
         if name in columns:
             columns[name] = _text(columns[name], name, integers=name == "key")
@@ -87,13 +88,13 @@ def _plain(column: pa.Array | pa.ChunkedArray, name: str, rows: int) -> pa.Array
 
 def known_columns(spec: type[Query], stream: Stream) -> list[str]:
     """Return the columns that a table of such queries may have."""
-    known = ["id", *(["closed"] if spec.boxed else [])]
+    known = ["id", *(["closed"] if spec.boxed and spec.limited else [])]
     known += [*(["attribute"] if spec.about_attribute else []), "owner", "labels"]
-    known += [*spec.words, *spec.options, *spec.zones]
+    known += [*spec.words, *spec.options, *spec.zones, *spec.texts]
     known += [number.name for number in spec.numbers]
     known += spec.range_as_box.columns if spec.range_as_box is not None else ()
     known += spec.spans if stream.time is not None else []
-    if spec.boxed:
+    if spec.boxed and spec.limited:
         known += [f"{name}_{end}" for name in stream.attributes for end in ("lo", "hi")]
     return known + (["key"] if stream.key is not None else [])
 

@@ -59,6 +59,9 @@ def _problems(
     if not spec.boxed and spec.value_range is None:
         limited = (block.low[0] != -np.inf) | ~np.isnan(block.high[0])
         yield limited, f"a {block.kind} query has a range"
+    if not spec.limited:
+        limited = (block.low != -np.inf) | ~np.isnan(block.high)
+        yield limited.any(axis=0), f"a {block.kind} query has a range"
     for number in spec.numbers:
         values = block.numbers[number.name]
         given = values != NO_NUMBER if not number.required else np.ones(len(block), np.bool_)
@@ -72,7 +75,9 @@ def _problems(
     zones = {} if block.zone is None else {"zone": block.zone}
     yield bool(zones) and "zone" not in spec.zones, f"a {block.kind} query has a zone"
     yield from bad_zones(zones)
-    said = SaidColumns(stream, keyed, block.options, block.numbers, block.spans, zones)
+    texts = {} if block.plan is None else {"plan": block.plan}
+    yield bool(texts) != bool(spec.texts), f"a {block.kind} query has a plan, or lacks one"
+    said = SaidColumns(stream, keyed, block.options, block.numbers, block.spans, zones, texts)
     yield from spec.bad_rows(said)
     for name in spec.required_spans:
         lacks = ~block.spans[name].given() if name in block.spans else True

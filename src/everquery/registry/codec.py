@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from everquery.errors import EverqueryError, RegistryError
 from everquery.queries import Interval, Query
+from everquery.queries.begin import Begin
 from everquery.queries.block import QueryBlock, check_fit
 from everquery.queries.changes import (
     MODES,
@@ -38,6 +39,8 @@ TOGETHER = " +"  # ends an operation whose row is applied together with the next
 
 _SPECS: dict[str, Mode] = {mode: mode for mode in MODES}
 _BLOCKS: dict[str, Mode] = {f"{mode} blocks": mode for mode in MODES}
+BEGIN = " since"  # ends an operation whose queries begin in the past, which its payload begins with
+_LENGTH = 4  # bytes that say how long that is
 _APART = ("id", "box")  # fields that are written in their own way
 
 _BY_IDS: dict[str, type[Deregister | Pause | Resume]] = {
@@ -71,15 +74,38 @@ def encode_change(
         case Register():
             for some in _runs(change.queries, queries):
                 rows = [_spec_as_json(query) for query in some]
-                yield change.mode, len(rows), json.dumps(rows).encode()
+                yield _with_begin(change, change.mode, len(rows), json.dumps(rows).encode())
         case RegisterBlocks():
             for blocks in _chunks(change.blocks, queries or CHUNK):
                 size = sum(len(block) for block in blocks)
-                yield f"{change.mode} blocks", size, pack_blocks(blocks, stream)
+                packed = pack_blocks(blocks, stream)
+                yield _with_begin(change, f"{change.mode} blocks", size, packed)
         case Deregister() | Pause() | Resume():
             operation = next(name for name, kind in _BY_IDS.items() if isinstance(change, kind))
             for ids in _runs(change.ids.to_pylist(), queries):
                 yield operation, len(ids), json.dumps(ids).encode()
+
+
+def _with_begin(
+    change: Register | RegisterBlocks, operation: str, queries: int, payload: bytes
+) -> EncodedRow:
+    """Return a row that also says where in the past its queries begin, if they do."""
+    if change.begin is None:
+        return operation, queries, payload
+    said = json.dumps(change.begin.as_json()).encode()
+    return operation + BEGIN, queries, len(said).to_bytes(_LENGTH, "little") + said + payload
+
+
+def _begin_of(operation: str, payload: bytes) -> tuple[Begin | None, str, bytes]:
+    """Return where queries begin, and the operation and the payload without that."""
+    if not operation.endswith(BEGIN):
+        return None, operation, payload
+    end = _LENGTH + int.from_bytes(payload[:_LENGTH], "little")
+    try:
+        begin = Begin.of_json(json.loads(payload[_LENGTH:end]))
+    except (ValueError, RecursionError) as error:
+        raise RegistryError(f"it does not say where queries begin: {error}") from error
+    return begin, operation.removesuffix(BEGIN), payload[end:]
 
 
 def decode_change(operation: str, payload: bytes, stream: Stream) -> Change:
@@ -90,12 +116,12 @@ def decode_change(operation: str, payload: bytes, stream: Stream) -> Change:
     RegistryError
         If the row holds none that could have been made on this stream.
     """
-    operation = operation.removesuffix(TOGETHER)
+    begin, operation, payload = _begin_of(operation.removesuffix(TOGETHER), payload)
     if operation in _SPECS:
         queries = tuple(_read_specs(_read_json(payload), stream))
-        return Register(queries, _SPECS[operation])
+        return Register(queries, _SPECS[operation], begin)
     if operation in _BLOCKS:
-        return RegisterBlocks(unpack_blocks(payload, stream), _BLOCKS[operation])
+        return RegisterBlocks(unpack_blocks(payload, stream), _BLOCKS[operation], begin)
     if operation in _BY_IDS:
         ids = _read_json(payload)
         for query_id in ids:
@@ -115,7 +141,7 @@ def holds_blocks(operation: str) -> bool:
 
 def holds_specs(operation: str) -> bool:
     """Tell whether an operation's payload is queries as JSON."""
-    return operation.removesuffix(TOGETHER) in _SPECS
+    return operation.removesuffix(TOGETHER).removesuffix(BEGIN) in _SPECS
 
 
 def names_in(change: Change) -> int:

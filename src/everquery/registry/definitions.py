@@ -10,15 +10,16 @@ from typing import Any
 from everquery.errors import RegistryDamagedError
 from everquery.registry.digests import digest_of_stream
 from everquery.registry.rows import as_bytes
-from everquery.stream import SPANS, Stream
+from everquery.stream import ALTERABLE, Stream
 
 
 def stream_as_json(stream: Stream) -> str:
     """Return a stream's definition as JSON."""
     values: dict[str, Any] = asdict(stream)
-    if stream.max_ahead is None:  # older versions do not know it
-        del values["max_ahead"]
-    for span in SPANS:
+    for name in ("max_ahead", "keep"):  # older versions do not know them
+        if values[name] is None:
+            del values[name]
+    for span in ALTERABLE:
         if isinstance(values.get(span), timedelta):
             values[span] = {"microseconds": values[span] // timedelta(microseconds=1)}
     return json.dumps(values, sort_keys=True)
@@ -27,7 +28,7 @@ def stream_as_json(stream: Stream) -> str:
 def stream_of_json(definition: str) -> Stream:
     """Return the stream of a definition."""
     values: dict[str, Any] = json.loads(definition)
-    for span in SPANS:
+    for span in ALTERABLE:
         if isinstance(values.get(span), dict):
             values[span] = timedelta(**values[span])
     return Stream(values.pop("name"), **values)

@@ -39,11 +39,13 @@ def without_strangers(change: Change, stream: Stream) -> Change:
     """Return a change without the queries that name attributes a stream lacks."""
     if isinstance(change, Register):
         known = set(stream.attributes)
-        return Register(tuple(query for query in change.queries if not set(query.box) - known))
+        kept = tuple(query for query in change.queries if not set(query.box) - known)
+        return Register(kept, begin=change.begin)
     if isinstance(change, RegisterBlocks):
         number = len(stream.attributes)
         return RegisterBlocks(
-            tuple(block for block in change.blocks if np.max(block.attributes) < number)
+            tuple(block for block in change.blocks if np.max(block.attributes) < number),
+            begin=change.begin,
         )
     return change
 

@@ -202,7 +202,7 @@ def _diverted(
         )
     if len(found) == 2 and not step.reached:
         return found[1]
-    found += [staged(reached, line, len(outcomes.columns)) for reached in step.reached]
+    found += [staged(reached, line, outcomes.columns) for reached in step.reached]
     together = Diverted(*(np.concatenate(columns, axis=-1) for columns in zip(*found, strict=True)))
     if not step.reached:
         return together

@@ -32,7 +32,8 @@ def ask_query(
     kind = contents.kinds[contents.kind_of(slot)]
     if question not in kind.questions:
         able = [each for each in contents.kinds.values() if question in each.questions]
-        others = " and ".join(each.name for each in able)
+        *most, last = (each.name for each in able)
+        others = f"{', '.join(most)} and {last}" if most else last
         raise InvalidQueryError(
             f"query {query_id!r} is a {kind.name} query; only {others} queries"
             f" {able[0].questions[question].says}"
@@ -49,5 +50,20 @@ def ask_kind(contents: Contents, question: str, said: Mapping[str, Any]) -> Any:
     return kind.questions[question].ask(_asked(contents, kind), **said)
 
 
+def asked_by(contents: Contents, question: str) -> Asked:
+    """Return what the answers to a question may use."""
+    kind = next(each for each in contents.kinds.values() if question in each.questions)
+    return _asked(contents, kind)
+
+
 def _asked(contents: Contents, kind: Kind) -> Asked:
-    return Asked(contents.stream, contents.indexes[kind.name], contents.keys.find)
+    admission = contents.admission
+    return Asked(
+        contents.stream,
+        contents.indexes[kind.name],
+        contents.keys.find,
+        contents,
+        contents.keys.arrow,
+        admission.now,
+        admission.time_type,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
 from everquery.index.clock import Clock, Due, Passage
 from everquery.shard.contents import Contents
-from everquery.state.accepted import Accepted, Events
+from everquery.state.accepted import Accepted
 from everquery.state.pairs import end_of_time
 from everquery.state.rule_walk import Diverted
 from everquery.state.timeline import BEFORE_EVENTS, DUE, DUE_LATER, Timeline
@@ -29,6 +30,8 @@ class Reached(NamedTuple):
     seq, values : those of the key's last event before it; -1 and NaN where there was none
     place : int64
         As in `Diverted`.
+    figures : mapping from column to int64 or float64
+        As in `Due`.
     """
 
     slot: Int64s
@@ -38,6 +41,7 @@ class Reached(NamedTuple):
     seq: Int64s
     values: Floats
     place: Int64s
+    figures: Mapping[str, Array]
 
 
 def clock_of(contents: Contents) -> Clock:
@@ -69,37 +73,57 @@ def passage_of(contents: Contents, accepted: Accepted) -> Passage:
 def about_last_events(due: Due, first_code: int, contents: Contents, place: int) -> Reached:
     """Return deadlines with the last events of their keys."""
     last = contents.admission.last_events(due.key)
-    return _reached(due, first_code, last, np.full(due.slot.size, place, np.int64))
+    where = np.full(due.slot.size, place, np.int64)
+    return _reached(due, first_code, last.seq, last.values, where)
 
 
-def about_previous_events(due: Due, first_code: int, accepted: Accepted) -> Reached:
-    """Return deadlines that events of a step make known, with the events before those."""
+def about_previous_events(
+    due: Due, first_code: int, contents: Contents, accepted: Accepted
+) -> Reached:
+    """Return deadlines that events of a step make known, with their keys' events before those."""
     grouped, before = accepted.grouped, accepted.before
     assert before is not None
-    group = np.searchsorted(grouped.start, due.place, "right") - 1
+    # The event of the deadline's own key that comes next: mostly it is the one that makes it known.
+    group = np.minimum(np.searchsorted(grouped.key, due.key), grouped.key.size - 1)
+    known = grouped.key[group] == due.key
+    width = int(grouped.position.max()) + 1
+    sizes = np.diff(grouped.start)
+    line = np.repeat(np.arange(sizes.size) * width, sizes) + grouped.position
+    own = np.searchsorted(line, group * width + grouped.position[due.place])
     previous = before.take(group)
-    here = np.flatnonzero(due.place > grouped.start[group])
-    row = grouped.position[due.place[here] - 1] >> 1
+    here = np.flatnonzero(known & (own > grouped.start[group]))
+    row = grouped.position[own[here] - 1] >> 1
     previous.seq[here] = accepted.events.seq[row]
     previous.values[:, here] = accepted.events.values[:, row]
-    return _reached(due, first_code, previous, due.place)
+    others = np.flatnonzero(~known)
+    last = contents.admission.last_events(due.key[others])
+    previous.seq[others], previous.values[:, others] = last.seq, last.values
+    # Rules of time follow a key from event to event.
+    ruled = contents.hygiene.rules.diverts(due.slot.astype(np.int32))
+    end = np.where(known & (own < grouped.start[group + 1]), own, grouped.position.size)
+    place = np.where(ruled, end, due.place)
+    return _reached(due, first_code, previous.seq, previous.values, place)
 
 
-def _reached(due: Due, first_code: int, events: Events, place: Int64s) -> Reached:
-    values = np.where(events.seq < 0, np.nan, events.values)
+def _reached(due: Due, first_code: int, seq: Int64s, values: Floats, place: Int64s) -> Reached:
     code = (due.code + first_code).astype(np.uint8)
-    return Reached(due.slot, due.key, code, due.moment, events.seq, values, place)
+    values = np.where(seq < 0, np.nan, values)
+    return Reached(due.slot, due.key, code, due.moment, seq, values, place, due.figures)
 
 
-def staged(reached: Reached, line: Timeline, figures: int) -> Diverted:
-    """Return deadlines as notices, each before or after the expiry of its key at the same place."""
+def staged(reached: Reached, line: Timeline, columns: Iterable[str]) -> Diverted:
+    """Return deadlines as notices, each before or after the expiry of its key at the same place.
+
+    `columns` are those that the figures of all kinds have.
+    """
     place, time = reached.place, reached.time
     stage = np.full(place.size, DUE_LATER, np.uint8)
     stage[_before_expiry(reached, line)] = DUE
-    none = np.zeros((figures, place.size), np.int64)
+    none = np.zeros(place.size, np.int64)
+    figures = [reached.figures.get(name, none).view(np.int64) for name in columns]
     return Diverted(
         reached.slot, reached.key, reached.code, time, reached.seq, reached.values, place, stage,
-        none,
+        np.array(figures, np.int64).reshape(-1, place.size),
     )  # fmt: skip
 
 

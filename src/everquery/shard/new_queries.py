@@ -66,6 +66,6 @@ def is_plain(query: Query) -> bool:
     """Tell whether a query has an id, a box and options, perhaps a key, and nothing else."""
     if query.owner is not None or query.labels or query.part_of is not None:
         return False
-    if query.numbers or query.zones or query.parts()[0] is not query:
+    if query.numbers or query.zones or query.texts or query.parts()[0] is not query:
         return False
     return all(getattr(query, name) is None for name in query.spans)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from everquery.core.arrays import Bools, Floats, Int32s
 from everquery.core.names import encode, encode_one
 from everquery.errors import InvalidQueryError
 from everquery.index.flags import DIVERTED, PAUSED, SPANNED, option_flags
+from everquery.index.kind import NO_SLOTS
 from everquery.index.rows import NO_KEY, Rows, Shape, joined
 from everquery.index.sort_keys import check_slots
 from everquery.kinds import KINDS
@@ -167,17 +168,31 @@ class NumberedQueries:
             numbers={},
         )
         contents.indexes[query.kind].describe(slot, {})
-        self._see(query.kind)
+        self.see(query.kind)
         contents.catalog.belong(slot, {})
         shape = Shape(attributes, query.key is not None)
         self._let_wait(query.kind, Rows(shape, slot, np.array([key], np.int32), low, high))
+
+    def _hold_back(self, slots: Sequence[Int32s]) -> list[tuple[str, Rows]]:
+        """Take queries out of those that wait to be indexed; return them with their kinds."""
+        wanted = np.concatenate([*slots, NO_SLOTS])
+        if not wanted.size:
+            return []
+        held = []
+        for (kind, _), parts in self._pending.items():
+            for place, rows in enumerate(parts):
+                chosen = np.isin(rows.slot, wanted)
+                held.append((kind, rows.take(np.flatnonzero(chosen))))
+                parts[place] = rows.take(np.flatnonzero(~chosen))
+        return held
 
     def _let_wait(self, kind: str, rows: Rows) -> None:
         """Let queries that have slots wait to be indexed and announced."""
         self._pending[kind, rows.shape].append(rows)
         self._new.append(rows.slot)
 
-    def _see(self, kind: str) -> None:
+    def see(self, kind: str) -> None:
+        """Let notices have the columns of a kind from now on."""
         if kind not in self.kinds_seen:
             self.kinds_seen = (*self.kinds_seen, kind)
 
@@ -201,7 +216,7 @@ class NumberedQueries:
             added={each.name for each in spec.numbers if each.added},
         )
         contents.indexes[block.kind].describe(slot, block.numbers)
-        self._see(block.kind)
+        self.see(block.kind)
         contents.catalog.belong(slot, block.texts())
 
     def _note_spans(self, slot: Int32s, block: QueryBlock, key: Int32s) -> None:

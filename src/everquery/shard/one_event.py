@@ -56,6 +56,8 @@ class OneEvent:
         if not contents.admission.takes_as_they_come or contents.hygiene.active:
             return False
         self._queries.settle()
+        if self._stepper.tells_changes():
+            return False
         return not (len(contents.keys.sights) or self._stepper.watches_time())
 
     def is_plain(self, events: Events) -> bool:
@@ -118,6 +120,7 @@ class OneEvent:
             contents,
             None,
             keys.sights.earlier,
+            seq=events.seq,
         )
         found: list[Any] = []
         for kind, index in contents.indexes.items():

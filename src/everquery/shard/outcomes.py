@@ -87,12 +87,14 @@ class OutcomeTable:
         self.said = tuple((kind, outcome.event, outcome.reason) for kind, outcome in rows)
         self.columns = columns_of(kinds)
         self.nothing = {name: Nothing(column.type) for name, column in self.columns.items()}
+        bare = {(kind, outcome.event) for kind, outcome in told if outcome.bare}
         self._tells = {
             name: np.array(
                 [
                     name in {column.name for column in kinds[kind].index.columns}
                     and code < self.end[0]
-                    for code, (kind, _) in enumerate(rows)
+                    and (kind, outcome.event) not in bare
+                    for code, (kind, outcome) in enumerate(rows)
                 ]
             )
             for name in self.columns

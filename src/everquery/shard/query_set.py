@@ -58,6 +58,26 @@ class QuerySet(NumberedQueries):
                 ids = self._known(change.ids) if following else change.ids
                 self._resume(self.slots_of(ids))
 
+    def adopt(self, change: Register | RegisterBlocks) -> None:
+        """Register queries that have been elsewhere: keys inside were reported to them there."""
+        self.settle()  # those that wait are announced
+        before = len(self)
+        self.apply(change)
+        self.settle()
+        catalog = self._contents.catalog
+        catalog.announced(np.arange(before, len(self), dtype=np.int32))
+        self.announce_again()
+
+    def know_keys(self, change: Register | RegisterBlocks) -> None:
+        """Give the keys that queries name numbers, before they are registered."""
+        for block in self._blocks_of(change):
+            if block.keys is not None:
+                self._contents.keys.number_of(block.keys)
+
+    def changing(self) -> Integrity:
+        """Return a context in which state changes: an error in it leaves the shard torn."""
+        return self._integrity.changing()
+
     def check(self, change: Change) -> None:
         """Raise what `apply` would raise, and change no query."""
         match change:
@@ -157,10 +177,16 @@ class QuerySet(NumberedQueries):
                 self._relabel(block, each)
             fresh = rows_of(blocks, [~each.same for each in compared])
             olds = [each.slot[~each.same] for each in compared if not each.same.all()]
-            for block, old, new in zip(fresh, olds, self._number(fresh), strict=True):
+            news = self._number(fresh)
+            # What goes is gone before anything else comes, which would share its rows otherwise.
+            begun = [new[old < 0] for old, new in zip(olds, news, strict=True)] if rebasing else []
+            held = self._hold_back(begun)
+            for block, old, new in zip(fresh, olds, news, strict=True):
                 live = old >= 0
                 self._contents.catalog.flags[new[live | (not rebasing)]] |= REPLACED
                 self._end_replaced(block.kind, old[live], new[live])
+            for kind, rows in held:
+                self._pending[kind, rows.shape].append(rows)
 
     def leave(self, blocks: tuple[QueryBlock, ...]) -> None:
         """Let live queries end because others with their ids begin in other shards."""

@@ -9,28 +9,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Int32s, Int64s
+from everquery.core.arrays import Int32s, Int64s
 from everquery.core.crew import ALONE, Crew
 from everquery.errors import TornEngineError, UnknownQueryError
-from everquery.index.kind import NO_SLOTS, Explained
+from everquery.index.kind import Explained
 from everquery.kinds import KINDS, Kind
+from everquery.kinds.answer import Asked
 from everquery.queries.changes import Change
 from everquery.queries.spec import Key
-from everquery.shard.alert_rules import StepRecord, apply_rules
-from everquery.shard.asking import ask_kind, ask_query
+from everquery.shard.asking import ask_kind, ask_query, asked_by
 from everquery.shard.contents import Contents
 from everquery.shard.intake import Intake
 from everquery.shard.integrity import Integrity
-from everquery.shard.layout import Layout, Layouts
-from everquery.shard.one_event import POSITION, OneEvent, Told, told_in_order
-from everquery.shard.order import Found, in_order
+from everquery.shard.layout import Layout
+from everquery.shard.one_event import Told, told_in_order
+from everquery.shard.passage import Passage
 from everquery.shard.query_set import QuerySet
-from everquery.shard.record import Notices, join_notices
+from everquery.shard.recorder import Moment
 from everquery.shard.stats import stats_of
-from everquery.shard.step import Stepper
+from everquery.shard.teller import Teller
 from everquery.shard.upkeep import Upkeep
-from everquery.shard.writing import Names, write_notices
-from everquery.state.accepted import Accepted, Events
+from everquery.state.accepted import Events
 from everquery.state.dead_letters import DeadLetters
 from everquery.state.events import Arrivals
 from everquery.state.partial import Partial
@@ -55,7 +54,7 @@ class Times(NamedTuple):
 class Shard:
     """The queries and the state of one part of the work.
 
-    A batch goes through `Intake`, `Admission`, `Stepper`, the rules of alerts and the writing;
+    A batch goes through `Intake` and the `Passage`, and its notices through the `Teller`;
     changes go to the `QuerySet`, and `Upkeep` keeps the structures small.
 
     Parameters
@@ -73,6 +72,8 @@ class Shard:
         Keep the accepted events of the last batch in `accepted`.
     crew : Crew
         The threads that divide the work of a step.
+    answering : bool
+        Whether answers are read here, so that kinds keep what these are made of.
     """
 
     def __init__(
@@ -85,26 +86,25 @@ class Shard:
         all_columns: bool = True,
         keep_accepted: bool = False,
         crew: Crew = ALONE,
+        answering: bool = False,
     ) -> None:
         self.stream = stream
         self.contents = Contents.of(stream, KINDS if kinds is None else kinds, crew)
+        for index in self.contents.indexes.values():
+            index.answering = answering
         if key_type is not None:
             self.contents.keys.type = key_type
         self._integrity = Integrity()
         self.queries = QuerySet(self.contents, self._integrity)
         self.upkeep = Upkeep(self.contents, self.queries, self._integrity)
         self._intake = Intake(self.contents)
-        self._stepper = Stepper(self.contents, self.queries)
-        self._one_event = OneEvent(self.contents, self.queries, self._stepper)
-        self.labelled = labelled
-        self.all_columns = all_columns
+        self.teller = Teller(
+            self.contents, self.queries, labelled=labelled, all_columns=all_columns
+        )
+        self.passage = Passage(
+            self.contents, self.queries, self._intake, self.teller, keep_accepted=keep_accepted
+        )
         self.quotas: dict[str | None, int] = {}  # where no registry has them
-        self.events = 0
-        self.notices = 0
-        self.accepted: Events | None = None
-        self.tells_all_ends = True  # also of queries for all keys, which other shards have too
-        self._keep_accepted = keep_accepted
-        self._layouts = Layouts(stream, self.contents.kinds, labelled=labelled)
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class Shard:
         self.queries.number_waiting()  # lives begin before the events
         parts = self._intake.check(parts)
         with self._integrity.changing():
-            return self._step(self._intake.take(parts, order))
+            return self.passage.step(self._intake.take(parts, order))
 
     def push(
         self, key: int, time: int | float, values: Sequence[float], weight: int
@@ -191,22 +191,16 @@ class Shard:
         key : int
             Its number.
         """
-        if not self._one_event.possible() or self._one_event.is_late(key, time):
+        passage, one_event = self.passage, self.passage.one_event
+        if self.teller.untold or not one_event.possible() or one_event.is_late(key, time):
             return None
         with self._integrity.changing():
-            announced = self._stepper.announce()
-            events = self._one_event.arrive(key, time, values, weight)
-            told = told_in_order(self._take_one(events, key))
-            self.notices += len(told)
-            return self._write(announced) if announced else None, events, told
-
-    def _take_one(self, events: Events, key: int) -> Found:
-        found = self._one_event.take(events, key)
-        self.events += 1
-        done = self._done()
-        if done.size:
-            self.queries.end(done)
-        return found
+            announced = passage.stepper.announce()
+            event = one_event.arrive(key, time, values, weight)
+            told = told_in_order(passage.take_one(event))
+            self.teller.told += len(told)
+            passage.stepped_one(event)
+            return self.teller.write(announced) if announced else None, event, told
 
     def set_time_type(self, kind: pa.DataType) -> None:
         """Fix the type of the stream's times, once it is known."""
@@ -216,7 +210,7 @@ class Shard:
         """Move the newest time seen without an event; return the notices that this causes."""
         self.queries.number_waiting()  # lives begin before time moves
         with self._integrity.changing():
-            return self._step(self.contents.admission.arrivals_by(newest))
+            return self.passage.step(self.contents.admission.arrivals_by(newest))
 
     def flush(self) -> pa.Table:
         """Let out everything that the grace holds back; return the notices.
@@ -229,7 +223,7 @@ class Shard:
             with self._integrity.changing():
                 admission.guard.give_up()
                 self._intake.refuse_ahead()
-                return self._step(admission.no_events())
+                return self.passage.step(admission.no_events())
         finally:
             admission.flushing = False
 
@@ -238,100 +232,28 @@ class Shard:
         if self._intake.may_reset_time(newest):
             self.queries.number_waiting()  # their lives began before
             with self._integrity.changing():
-                self._intake.reset_time(newest)
+                self.passage.reset_time(newest)
 
     def expire(self, keys: Iterable[Key]) -> pa.Table:
         """Forget keys now; return their leaves."""
         table = self.contents.keys
+        numbers = np.array(sorted({table.find(key) for key in keys} - {-1}), np.int32)
+        return self.expire_numbers(numbers)
+
+    def expire_numbers(self, numbers: Int32s) -> pa.Table:
+        """Forget keys, given by their numbers, now; return their leaves."""
         with self._integrity.changing():
-            announced = self._stepper.announce()
-            nothing = self.contents.admission.accept_nothing()
-            numbers = np.array(sorted({table.find(key) for key in keys} - {-1}), np.int32)
-            numbers = numbers[table.seen[numbers] != 0]
-            return self._finish(announced, nothing, [], numbers, table.last_time[numbers])
+            return self.passage.expire(numbers)
 
-    def _step(self, arrivals: Events) -> pa.Table:
-        if len(arrivals) == 1 and self._goes_alone(arrivals):
-            announced = self._stepper.announce()
-            found = self._take_one(arrivals, int(arrivals.key[0]))
-            answered = [in_order(arrivals, 1, POSITION, found)] if found else []
-            return self._write([*announced, *answered])
-        admission = self.contents.admission
-        announced = self._stepper.announce()
-        accepted = admission.admit(arrivals, with_before=self._stepper.watches_time())
-        self.contents.begin_lives()
-        self._intake.refuse_late(accepted.late)
-        answered = self._stepper.answer(accepted)
-        admission.remember(accepted)
-        self._stepper.pass_time(accepted)
-        admission.pass_time()
-        self.events += accepted.grouped.position.size
-        if self._keep_accepted:
-            self.accepted = accepted.events.take(accepted.grouped.position >> 1)
-        return self._finish(announced, accepted, answered, *admission.silent_keys())
+    def replay(self, events: Events, moment: Moment) -> pa.Table:
+        """Take in the events of a step that another shard accepted before; return the notices.
 
-    def _goes_alone(self, event: Events) -> bool:
-        return (
-            not self._keep_accepted
-            and self._one_event.possible()
-            and self._one_event.is_plain(event)
-        )
-
-    def _finish(
-        self,
-        announced: list[Notices],
-        accepted: Accepted,
-        answered: list[Notices],
-        silent_key: Int32s,
-        silent_time: Array,
-    ) -> pa.Table:
-        """Let silent keys expire, apply the rules of queries, and return the notices."""
-        contents = self.contents
-        silent = self._stepper.expire(silent_key, silent_time)
-        done = self._done()
-        if not contents.hygiene.active:
-            self.queries.end(done)
-            return self._write([*announced, *answered, *silent])
-        step = StepRecord(
-            announced,
-            answered,
-            silent,
-            accepted,
-            silent_key,
-            silent_time,
-            contents.admission.now,
-            len(contents.keys),
-            done,
-            self.tells_all_ends,
-            self._stepper.reached,
-        )
-        catalog = contents.catalog
-        told, ended = apply_rules(
-            step, contents.hygiene, catalog.kind, catalog.flags, contents.outcomes
-        )
-        self.queries.end(ended)
-        return self._write(told)
-
-    def _done(self) -> Int32s:
-        """Return the queries that have ended by what they told."""
-        done = NO_SLOTS
-        for index in self.contents.indexes.values():
-            slots = index.done()
-            if slots.size:
-                done = np.concatenate([done, slots])
-        return done
-
-    def _write(self, told: list[Notices]) -> pa.Table:
-        if not any(map(len, told)):
-            return self.layout().no_notices
-        contents = self.contents
-        notices = join_notices(told)
-        self.notices += len(notices)
-        layout = self.layout()
-        names = Names(contents.catalog, contents.keys)
-        return write_notices(
-            notices, names, contents.outcomes, layout.figures, layout.schema, contents.crew
-        )
+        Keys have their numbers here already, and events their order: neither grace nor lateness
+        is looked at again. They get their `seq` anew, which is the same as it was.
+        """
+        self.queries.number_waiting()  # lives begin before the events
+        with self._integrity.changing():
+            return self.passage.replay(events, moment)
 
     def schema(self) -> pa.Schema:
         """Return the schema of the notices."""
@@ -339,8 +261,7 @@ class Shard:
 
     def layout(self) -> Layout:
         """Return how notices look."""
-        kinds = self.contents.kinds if self.all_columns else self.queries.kinds_seen
-        return self._layouts.layout(self.time_type, self.key_type, tuple(kinds))
+        return self.teller.layout()
 
     # -- what it knows ------------------------------------------------------------------------
 
@@ -402,7 +323,11 @@ class Shard:
     def stats(self) -> dict[str, Any]:
         """Return counts of queries by kind, bytes by structure, events, notices, dead letters."""
         self.queries.settle()
-        return {**stats_of(self.contents), "events": self.events, "notices": self.notices}
+        return {
+            **stats_of(self.contents),
+            "events": self.passage.events,
+            "notices": self.teller.told,
+        }
 
     # -- questions ----------------------------------------------------------------------------
 
@@ -411,6 +336,7 @@ class Shard:
         self.queries.settle()
         slot = int(self.queries.slots_of(pa.array([str(query_id)], pa.string()))[0])
         kind = self.contents.kind_of(slot)
+        self.contents.indexes[kind].prepare(self.contents)
         explained = self.contents.indexes[kind].explain(slot)
         if explained is None:
             raise UnknownQueryError(f"query {query_id!r} is in no index")
@@ -419,6 +345,11 @@ class Shard:
     def ask(self, question: str, query_id: str, **said: Any) -> Any:  # noqa: ANN401 - as the kind answers
         """Return the answer of a live query to a question of its kind."""
         return ask_query(self.contents, self.queries, question, query_id, said)
+
+    def asked(self, question: str) -> Asked:
+        """Return what the answers to a question may use, for who asks about two streams."""
+        self.queries.settle()
+        return asked_by(self.contents, question)
 
     def ask_kind(self, question: str, **said: Any) -> Any:  # noqa: ANN401 - as above
         """Return the answer to a question about all queries of the kind that answers it."""

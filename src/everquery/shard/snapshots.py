@@ -27,6 +27,7 @@ def shard_of(
     labelled: bool = False,
     all_columns: bool = True,
     crew: Crew = ALONE,
+    answering: bool = False,
 ) -> tuple[Shard, int]:
     """Return the shard that a snapshot was taken of, and its log position.
 
@@ -41,7 +42,9 @@ def shard_of(
             " returned. The engine is as it was"
         )
     try:
-        shard = Shard(stream, labelled=labelled, all_columns=all_columns, crew=crew)
+        shard = Shard(
+            stream, labelled=labelled, all_columns=all_columns, crew=crew, answering=answering
+        )
         return shard, _read(shard, memoryview(snapshot))
     except DamagedError as error:
         raise SnapshotError(

@@ -46,7 +46,7 @@ class Stepper:
     def watches_time(self) -> bool:
         """Tell whether there are queries to which deadlines of keys mean something."""
         indexes = self._contents.indexes
-        return any(len(indexes[kind].layers) for kind in self._watching)
+        return any(indexes[kind].is_watching() for kind in self._watching)
 
     def announce(self) -> list[Notices]:
         """Return what the keys in sight mean for new and resumed queries."""
@@ -86,6 +86,31 @@ class Stepper:
         self._contents.keys.seen[keys] = 0
         self._contents.keys.sights.forget(keys)
         return told
+
+    def tells_changes(self) -> bool:
+        """Tell whether some query tells how its answer changed."""
+        return any(index.tells_changes() for index in self._contents.indexes.values())
+
+    def net_changes(self) -> list[Notices]:
+        """Return what queries tell of how their answers changed with the step."""
+        contents = self._contents
+        admission, flags = contents.admission, contents.catalog.flags
+        found = []
+        for kind, index in contents.indexes.items():
+            if not index.tells_changes():
+                continue
+            changed = index.net_changes(flags, admission.now, admission.time_type, contents)
+            if changed is not None:
+                n = changed.slot.size
+                events = Events(arrived=np.zeros(n, np.int64), **changed.columns)
+                code = changed.code + np.uint8(contents.outcomes.first[kind])
+                row = np.arange(n)
+                found.append(
+                    Notices(
+                        changed.slot, code, row, events, row, changed.figures, salt=changed.salt
+                    )
+                )
+        return found
 
     def pass_time(self, accepted: Accepted) -> None:
         """Note the deadlines of keys that have come at the end of a step."""
@@ -151,13 +176,14 @@ class Stepper:
             contents.keys.sights.earlier,
             accepted.partial,
             contents.crew,
+            accepted.events.seq,
         )
         found: list[tuple[int, Matches | Findings]] = []
         for kind, index in contents.indexes.items():
             first = contents.outcomes.first[kind]
             for part in index.process(step):
                 if isinstance(part, Due):
-                    self.reached.append(about_previous_events(part, first, accepted))
+                    self.reached.append(about_previous_events(part, first, contents, accepted))
                 else:
                     found.append((first, part))
         if not found:

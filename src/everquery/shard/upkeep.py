@@ -76,8 +76,10 @@ class Upkeep:
         """Give up a merge that failed; its parts stay as they are."""
         self._contents.indexes[due.kind].layers.abandon(due.merge)
 
-    def compact(self, *, keys: bool) -> None:
+    def compact(self, *, keys: bool) -> Int32s | None:
         """Forget dropped queries for good, where they outnumber the others by far.
+
+        Returns the new numbers of keys, by their old ones, if they have new ones.
 
         Parameters
         ----------
@@ -88,24 +90,26 @@ class Upkeep:
         contents = self._contents
         living = len(contents.catalog) - contents.catalog.dropped
         if contents.catalog.dropped < max(COMPACT, 2 * living):
-            return
+            return None
         self._queries.settle()
+        numbers = None
         with self._integrity.changing():
             slots = contents.catalog.compact()
             for index in contents.indexes.values():
                 index.renumber(slots)
             contents.hygiene.renumber(slots)
             if keys:
-                self._forget_keys()
+                numbers = self._forget_keys()
             self._queries.announce_again()
         self._sweep_at = 1
+        return numbers
 
-    def _forget_keys(self) -> None:
+    def _forget_keys(self) -> Int32s | None:
         """Forget keys that only dropped queries named: no event had them, and no query has."""
         contents = self._contents
         keys = contents.keys
         if contents.stream.key is None or any(map(_has_predecessors, contents.indexes.values())):
-            return
+            return None
         flags = contents.catalog.flags
         rows = {kind: list(index.rows(flags)) for kind, index in contents.indexes.items()}
         needed = keys.had_events()
@@ -117,7 +121,7 @@ class Upkeep:
                 needed[events.key] = True
         kept = np.flatnonzero(needed)
         if len(keys) - kept.size < max(COMPACT // 4, kept.size):
-            return
+            return None
         numbers = keys.keep(kept)
         for kind, parts in rows.items():
             contents.indexes[kind] = self._built_anew(kind, parts, numbers)
@@ -127,6 +131,7 @@ class Upkeep:
             admission.held = replace(held, key=numbers[held.key])
         if waiting is not None:
             admission.guard.waiting = replace(waiting, key=numbers[waiting.key])
+        return numbers
 
     def _built_anew(self, kind: str, rows: list[Rows], numbers: Int32s) -> KindIndex:
         """Return the index of a kind where keys have other numbers.
@@ -137,6 +142,7 @@ class Upkeep:
         live = np.flatnonzero(catalog.flags[: len(catalog)]).astype(np.int32)
         slots = self._contents.of_kind(live, kind)
         after = type(before)()
+        after.answering, after.past = before.answering, before.past
         after.describe(slots, before.numbers(slots))
         for part in rows:
             key = numbers[part.key] if part.shape.keyed else part.key

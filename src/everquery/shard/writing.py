@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
+from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s, Uint64s
 from everquery.core.crew import ALONE, Crew
 from everquery.core.times import as_time
 from everquery.kinds import KINDS, Kind
@@ -127,7 +127,7 @@ def write_notices(
     for name in figures:
         if name in notices.figures:
             mask = outcomes.lacks(name, notices.code)
-            columns.append(pa.array(notices.figures[name], mask=mask))
+            columns.append(_figures(notices.figures[name], mask))
         else:
             columns.append(outcomes.nothing[name].column(n))
     if schema.get_field_index(OWNER_COLUMNS[0]) >= 0:
@@ -242,3 +242,12 @@ def _texts(codes: Int32s, slot: Int64s, texts: pa.Array) -> pa.Array:
     picked[known] = codes[slot[known]]
     indices = pa.array(picked, mask=picked < 0)
     return pa.DictionaryArray.from_arrays(indices, texts, safe=False)
+
+
+def _figures(column: Array, mask: Bools | None) -> pa.Array:
+    """Return figures, null where there is no number, as the mean of nothing is."""
+    if column.dtype == np.float64:
+        unknown = np.isnan(column)
+        if unknown.any():
+            mask = unknown if mask is None else mask | unknown
+    return pa.array(column, mask=mask)

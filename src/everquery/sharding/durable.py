@@ -81,7 +81,7 @@ class DurableShard:
             key_type=job.key_type if known else None,
             keep_accepted=bool(job.carried.names),
         )
-        shard.tells_all_ends = self.number == 0 or job.is_wide(self.number)
+        shard.passage.tells_all_ends = self.number == 0 or job.is_wide(self.number)
         shard.set_time_type(job.time_type)
         return shard, Carried(job.carried)
 

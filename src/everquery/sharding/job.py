@@ -28,6 +28,8 @@ class Job:
         that look at all of them together. A stream without key needs none.
     secret : bytes
         By which keys are divided into shards; the registry has it, and so has the checkpoint.
+    history : str, optional
+        The folder in which the shards keep the past; None if they do not.
     kinds : tuple of Kind
         All that are known where the job is made: they travel by reference, so that every process
         that gets the job knows them too. State has parts of these alone, whatever else a process
@@ -42,6 +44,7 @@ class Job:
     wide: int = 0
     secret: bytes = NO_SECRET
     kinds: tuple[Kind, ...] = field(default_factory=lambda: tuple(KINDS.values()))
+    history: str | None = None
 
     @property
     def division(self) -> Shards:

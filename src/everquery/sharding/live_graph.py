@@ -95,6 +95,10 @@ class _Writer:
             return self._array(value, number)
         if isinstance(value, np.generic):
             return ["number", number, self._put(np.array([value]))]
+        if isinstance(value, np.dtype):
+            return ["dtype", number, value.str]
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return ["scalar", number, np.dtype(value).str]
         if isinstance(value, dict):
             items = [[self.node(key), self.node(each)] for key, each in value.items()]
             return ["dict", number, items]
@@ -119,12 +123,24 @@ class _Writer:
         return ["named", _name_of(type(value)), items]
 
     def _array(self, value: np.ndarray[Any, Any], number: int) -> list[Any]:
-        if value.dtype.hasobject or value.dtype.names:
+        if value.dtype.hasobject:
             raise ForeignError(f"an array of {value.dtype} can't be written")
+        if value.dtype.names:
+            return self._records(value, number)
         fortran = value.flags.f_contiguous and not value.flags.c_contiguous
         flat = value.ravel(order="F" if fortran else "C")
         name = self._put(flat)
         return ["array", number, name, list(value.shape), fortran, bool(value.flags.writeable)]
+
+    def _records(self, value: np.ndarray[Any, Any], number: int) -> list[Any]:
+        fields = value.dtype.fields or {}
+        if value.ndim != 1 or any(part.shape or part.names for part, *_ in fields.values()):
+            raise ForeignError(f"an array of {value.dtype} can't be written")
+        layout = [[name, part.str, offset] for name, (part, offset, *_) in fields.items()]
+        size, aligned = value.dtype.itemsize, value.dtype.isalignedstruct
+        plain = np.ascontiguousarray(value)
+        name = self._put(np.frombuffer(plain.tobytes(), np.uint8))
+        return ["records", number, name, layout, size, aligned, bool(value.flags.writeable)]
 
     def _arrow(self, value: Any, number: int) -> list[Any]:  # noqa: ANN401 - several types
         if isinstance(value, pa.Schema):
@@ -157,7 +173,10 @@ class _Reader:
         self._known: dict[int, Any] = {}
         self._ways: dict[str, Callable[..., Any]] = {
             "number": lambda name: self._flat(name)[0],
+            "dtype": np.dtype,
+            "scalar": lambda name: np.dtype(name).type,
             "array": self._array,
+            "records": self._records,
             "bytes": lambda name: bytes(self._views[name][2]),
             "kind": KINDS.__getitem__,
             "timedelta": timedelta,
@@ -239,6 +258,18 @@ class _Reader:
         array = self._flat(name).reshape(shape, order="F" if fortran else "C")
         array.flags.writeable = writeable
         return array
+
+    def _records(
+        self, name: str, layout: list[list[Any]], size: int, aligned: bool, writeable: bool
+    ) -> np.ndarray[Any, Any]:
+        names, formats, offsets = ([field[i] for field in layout] for i in range(3))
+        spec: Any = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
+        dtype = np.dtype(spec, align=bool(aligned))
+        if dtype.hasobject:
+            raise ForeignError("records hold numbers only")
+        records: np.ndarray[Any, Any] = np.frombuffer(self._views[name][2], dtype)
+        records.flags.writeable = writeable
+        return records
 
     def _schema(self, name: str) -> pa.Schema:
         return pa.ipc.read_schema(pa.py_buffer(bytes(self._views[name][2])))

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
+from everquery.history.history import History
 from everquery.queries.changes import Change, Deregister
 from everquery.registry.codec import encode_change
 from everquery.registry.quarantined import Quarantined
@@ -27,6 +28,7 @@ from everquery.sharding.packing import Unpacked, unpack
 from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import HeldOut, Quarantine
 from everquery.sharding.routing import across_keys, leaves, queries_of, without, wrong_keys
+from everquery.sharding.shard_history import fill, keep, record
 from everquery.state.partial import Partial
 from everquery.stream import Stream
 
@@ -139,7 +141,7 @@ class _Batch:
     def work(self) -> None:
         """Do the work, and write nothing."""
         here = self._here
-        self._before = here.shard.events, here.shard.partial
+        self._before = here.shard.passage.events, here.shard.partial
         self._notices, self._carried, self._log = self._work(here)
         self._merge(here)
         self._lap("merge")
@@ -159,12 +161,15 @@ class _Batch:
         """Write what the work changed."""
         here = self._here
         letters = here.shard.dead_letters.drain()
-        events = here.shard.events - self._before[0]
+        events = here.shard.passage.events - self._before[0]
         partial = here.shard.partial.since(self._before[1])
         if self.job.is_wide(self.number):  # the shards of the keys tell of those
             letters, events, self._letters_carried = letters.slice(0, 0), 0, None
             partial = Partial()
         held_out = self._hold_out(quarantined)
+        if self._recorder is not None and self.job.history is not None:
+            keep(here.shard, self._recorder, self.job.history, self.number)
+            self._lap("history")
         here.commit(self._log)
         self._lap("commit")
         return Output(
@@ -235,6 +240,8 @@ class _Batch:
         order = order_of([(part.metadata, len(part.arrivals), part.offset) for part in parts])
         self._lap("unpack")
         first = here.shard.arrived
+        if self.job.history is not None:
+            self._recorder = record(here.shard, self.job.history, self.number)
         notices = here.shard.process_parts([part.arrivals for part in parts], order)
         if (
             here.shard.queries.ended
@@ -243,14 +250,14 @@ class _Batch:
             log += [(name, data) for name, _, data in encode_change(ended, self.job.stream)]
             here.shard.queries.ended.clear()
         carried = None
-        if here.shard.accepted is not None:
+        if here.shard.passage.accepted is not None:
             columns = [part.carried for part in parts if part.carried.num_columns]
             here.carried.arrive(first, columns)
             letters = here.shard.dead_letters.table()
             self._letters_carried = here.carried.of_arrivals(np.asarray(letters["position"]))
             held, names = here.shard.held_arrivals, here.shard.key_names
             earlier = here.shard.earlier_events
-            carried = here.carried.step(notices, here.shard.accepted, held, names, earlier)
+            carried = here.carried.step(notices, here.shard.passage.accepted, held, names, earlier)
         self._lap("events")
         return notices, carried, log
 
@@ -276,7 +283,8 @@ class _Batch:
                             log.append((operation, payload))
                             here.apply(operation, payload)
                 else:
-                    here.apply_change(change)
+                    if not fill(here.shard, change, self.job.history, self.number):
+                        here.apply_change(change)
                     log.append(part)
             here.position = max(here.position, row.position + row.count)
         if self.left_out:
@@ -301,4 +309,5 @@ class _Batch:
         self._began = now
 
     _began: float = 0.0
+    _recorder: History | None = None
     _letters_carried: pa.Table | None = None

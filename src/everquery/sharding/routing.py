@@ -81,7 +81,7 @@ def route(row: LogRow, stream: Stream, shards: Shards) -> Iterator[tuple[int, Lo
     row.check(stream.name)
     change, stream = read_widely(row, stream)
     for shard in range(shards.keyed + shards.wide):
-        part = _part(change, shard, shards, stream)
+        part = part_of(change, shard, shards, stream)
         if part is change:
             yield shard, row
             continue
@@ -130,7 +130,8 @@ def _cut_row(row: LogRow, stream: Stream, most_bytes: int) -> Iterator[LogRow]:
         yield from _cut_row(part, stream, most_bytes)  # queries differ in size
 
 
-def _part(change: Change, shard: int, shards: Shards, stream: Stream) -> Change:
+def part_of(change: Change, shard: int, shards: Shards, stream: Stream) -> Change:
+    """Return what of a change goes to a shard."""
     match change:
         case Register():
             keep = (_is_here(query, shard, shards) for query in change.queries)

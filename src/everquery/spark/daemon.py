@@ -17,29 +17,32 @@ from contextlib import contextmanager
 from pyspark import SparkContext
 
 STAGE = "EVERQUERY_STAGE"
-SHARDS = "shards"
+SHARDS, NETWORK = "shards", "network"
 
 
 @contextmanager
-def own_workers(context: SparkContext) -> Iterator[None]:
+def own_workers(context: SparkContext, stage: str = SHARDS) -> Iterator[None]:
     """Give the stage that is defined meanwhile workers of its own.
 
     Spark keeps idle workers in a queue for each environment. From one that all stages share, a
     stage gets another worker in every batch, which has no live arrays.
     """
-    context.environment[STAGE] = SHARDS
+    context.environment[STAGE] = stage
     try:
         yield
     finally:
         del context.environment[STAGE]
 
 
-def load(*, loops: bool) -> None:
+def load(*, loops: bool, network: bool = False) -> None:
     """Import what workers run, and load its loops."""
     import pyarrow as pa
     import pyspark.worker  # noqa: F401 - it is what a worker does
 
-    import everquery.spark.shard_work  # noqa: F401
+    if network:
+        import everquery.spark.network.work
+    else:
+        import everquery.spark.shard_work  # noqa: F401
 
     if loops:
         from everquery.sharding.warm_up import warm_up
@@ -55,7 +58,8 @@ def _load_quietly() -> None:
     standard_output = os.dup(1)
     os.dup2(2, 1)  # Spark reads there where the daemon listens
     try:
-        load(loops=os.environ.get(STAGE) == SHARDS)
+        stage = os.environ.get(STAGE)
+        load(loops=stage == SHARDS, network=stage == NETWORK)
     except Exception:
         traceback.print_exc()
     finally:

@@ -1,4 +1,4 @@
-"""The stateful stage of a job.
+"""The stateful stage of a job, and what all such stages share.
 
 Spark starts a process with every query, on the driver, only to ask what state there is. What runs
 shards is therefore loaded by the first rows that come.
@@ -41,12 +41,8 @@ class _StateStore:
         self._state.removeKey((name,))
 
 
-class RunShards(StatefulProcessor):
-    """Packed rows of a shard to notices, with all state in Spark's store."""
-
-    def __init__(self, work: ShardWork) -> None:
-        self._packed = pickle.dumps(work)
-        self._work: ShardWork | None = None
+class StatefulStage(StatefulProcessor):
+    """A stage whose state is values by name."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrive in another process."""
@@ -56,6 +52,17 @@ class RunShards(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get hold of the state; called for every task, and once on the driver."""
         self._store = _StateStore(handle.getMapState("store", _NAME, _VALUE))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class RunShards(StatefulStage):
+    """Packed rows of a shard to notices, with all state in Spark's store."""
+
+    def __init__(self, work: ShardWork) -> None:
+        self._packed = pickle.dumps(work)
+        self._work: ShardWork | None = None
 
     def handleInputRows(
         self,
@@ -72,9 +79,6 @@ class RunShards(StatefulProcessor):
     def _load(self) -> ShardWork:
         work: ShardWork = pickle.loads(self._packed)
         return work
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _silence_driver() -> None:

@@ -61,6 +61,7 @@ def watch(
     wide_shards: int = 1,
     clock: str | None = None,
     folder: Path | str | None = None,
+    history: Path | str | None = None,
 ) -> DataFrame:
     """Return the notices of a registry's standing queries over a streaming DataFrame.
 
@@ -110,6 +111,11 @@ def watch(
         workers that make them: exactly once, whatever is killed. They never become rows of Spark.
         The DataFrame then has a row for each file, ``file`` and ``notices``, that any sink can
         have, such as ``noop``.
+    history : path, optional
+        A folder, beside the checkpoint and which all executors see, in which the shards keep the
+        past as the stream's ``keep`` says, batch by batch and exactly once. Queries that are
+        registered with ``begin`` are filled from it, up to the batch with which they take effect.
+        Without, they begin with that batch, and a warning says so.
 
     Returns
     -------
@@ -144,23 +150,29 @@ def watch(
     shards, wide = _number("shards", shards, 1), _number("wide_shards", wide_shards, 0)
     if stream.key is None:  # one series, so one shard, which sees everything
         shards, wide = 1, 0
-    _set_up(spark)
+    set_up(spark)
     _, time_type = time_types(schema, stream)
     _, key_type = key_types(schema, stream)
     notices = notice_schema(stream, time_type, key_type, carried=carry)
     carried = _carried(schema, carry, notices)
-    job = Job(stream, shards, time_type, carried, key_type, wide, secret)
+    if history is not None and stream.keep is None:
+        raise InvalidStreamError(
+            f"history is {str(history)!r}, and stream {stream.name!r} keeps nothing; give it keep,"
+            ' such as "all"'
+        )
+    kept = None if history is None else str(Path(history).absolute())
+    job = Job(stream, shards, time_type, carried, key_type, wide, secret, history=kept)
     plain = plain_schema(notices, carried)
     codes = shard_codes(job.units)
     wanted = [name for name in (*stream.columns(), UNREADABLE) if name in schema.names]
     reader: SpanReader | None = None
     if isinstance(df, DataFrame):
         columns = {name: functions.col(quoted(name)) for name in (*wanted, *carry)}
-        columns |= _placed(df, place, file_order)
+        columns |= placed(df, place, file_order)
         columns |= clock_column(schema, stream, clock)
         # By numbers: mapInArrow can't handle names with dots or backticks.
         numbered = [column.alias(f"c{i}") for i, column in enumerate(columns.values())]
-        pack = PackEvents(job, codes, list(columns), _one_host(spark))
+        pack = PackEvents(job, codes, list(columns), one_host(spark))
         events = df.select(*numbered).mapInArrow(pack, PACKED)
     else:
         if place or file_order != "name":
@@ -185,7 +197,7 @@ def watch(
     # Spark asks its sources in this order how far they have come. The registry is the last: what
     # was registered before an event could be seen takes effect before it.
     rows = events.union(changes)
-    if reader is not None and _partitions(spark) == 1:
+    if reader is not None and partitions_of(spark) == 1:
         rows = rows.coalesce(1)  # which is what the shards want: nothing is shuffled
     written = None if folder is None else Path(folder).absolute()
     run = RunShards(ShardWork(job, codes, plain, dead_letters, reader, written))
@@ -224,22 +236,23 @@ def _spans(
     clocked : bool
         Whether times are compared with the timestamp of the batch.
     """
-    together = _partitions(source.spark) == 1
+    together = partitions_of(source.spark) == 1
     rows = source.spans(together=together)
     if clocked:
         rows = rows.withColumn("named", functions.unix_micros(functions.current_timestamp()))
     if not together:
-        pack = PackSpans(job, codes, reader, _one_host(source.spark))
+        pack = PackSpans(job, codes, reader, one_host(source.spark))
         return rows.mapInArrow(pack, PACKED)
     every = functions.explode(functions.array(*map(functions.lit, codes)))
     return rows.withColumn("shard", every).select(PACKED.names)
 
 
-def _one_host(spark: SparkSession) -> bool:
+def one_host(spark: SparkSession) -> bool:
+    """Tell whether all workers are on one host."""
     return str(spark.sparkContext.master).startswith("local")
 
 
-def _partitions(spark: SparkSession) -> int:
+def partitions_of(spark: SparkSession) -> int:
     """Return into how many partitions Spark divides state."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
 
@@ -260,7 +273,7 @@ def _carried(schema: StructType, carry: Sequence[str], notices: pa.Schema) -> pa
     return to_arrow_schema(kept, timezone="UTC")
 
 
-def _placed(df: DataFrame, place: Sequence[str], file_order: str) -> dict[str, Column]:
+def placed(df: DataFrame, place: Sequence[str], file_order: str) -> dict[str, Column]:
     """Return the columns of `everquery.sharding.places`, or none."""
     if file_order not in ("name", "time"):
         raise SparkError(f"file_order is {file_order!r}; it takes 'name' or 'time'")
@@ -316,7 +329,8 @@ def _number(name: str, given: int, least: int) -> int:
     return given
 
 
-def _set_up(spark: SparkSession) -> None:
+def set_up(spark: SparkSession) -> None:
+    """Give a session our source of query changes, and the settings that jobs want."""
     spark.dataSource.register(RegistrySource)
     _advise(spark.sparkContext)
     for name, value in QUERY_SETTINGS.items():

@@ -94,11 +94,11 @@ class Admission:
 
         `with_before` asks for the last events of keys before the batch.
         """
-        return self._accept(self._release(arrivals), with_before=with_before)
+        return self.accept(self._release(arrivals), with_before=with_before)
 
     def accept_nothing(self) -> Accepted:
         """Return that no event was accepted."""
-        return self._accept(self.no_events())
+        return self.accept(self.no_events())
 
     def no_events(self) -> Events:
         """Return no events, of the stream's types."""
@@ -152,7 +152,8 @@ class Admission:
     ) -> None:
         """Note the times of events that are let in; or what they are in all shards."""
         if time.size:
-            least, largest = span_of(time)
+            # Not compiled, the loop returns NumPy numbers, which JSON has no form for.
+            least, largest = (np.asarray(each).item() for each in span_of(time))
             newest = largest if newest is None else newest
             oldest = least if oldest is None else oldest
         if newest is not None:
@@ -270,7 +271,8 @@ class Admission:
             elif self.oldest <= self.now:
                 self.began = self.oldest
 
-    def _accept(self, events: Events, *, with_before: bool = False) -> Accepted:
+    def accept(self, events: Events, *, with_before: bool = False) -> Accepted:
+        """Return events that are let out, in this order, without those that are late."""
         n = len(events)
         group_key, start, member, partial = self._group(events)
         late = np.zeros(n, np.bool_)

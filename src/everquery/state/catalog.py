@@ -93,11 +93,12 @@ class Catalog:
         self.flags: Flags = np.zeros(32, np.uint16)
         self.kind: Bytes = np.zeros(32, np.uint8)
         self.prints: Uint64s = np.zeros(32, np.uint64)
-        self.texts = NameTable()  # owners, labels as JSON, ids of composites and zones, each once
+        self.texts = NameTable()  # owners, labels as JSON, composites, zones, plans, each once
         self.owner: Int32s = np.empty(0, np.int32)
         self.labels: Int32s = np.empty(0, np.int32)
         self.part_of: Int32s = np.empty(0, np.int32)
         self.zone: Int32s = np.empty(0, np.int32)
+        self.plan: Int32s = np.empty(0, np.int32)
         self.owned: Int64s = np.empty(0, np.int64)  # live queries by owner, a place in the texts
         self.dropped = 0
         self.paused = 0

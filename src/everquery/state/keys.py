@@ -149,6 +149,14 @@ class KeyTable:
             return ABSENT
         return int(self._names.find(encode(wanted))[0])
 
+    def numbers_of_names(self, names: pa.Array) -> Int32s:
+        """Return the numbers of keys, given as `arrow` gives them, or -1."""
+        if not self.keyed:
+            return np.zeros(max(1, len(names)), np.int32)
+        if not len(names) or self.type != family_of_key(names.type):
+            return np.full(len(names), ABSENT, np.int32)
+        return self._names.find(encode(names)).astype(np.int32)
+
     def known_number(self, key: Key) -> int:
         """Return the number of a key, given as what keys of this stream are, or -1.
 
@@ -171,6 +179,10 @@ class KeyTable:
         if self._recent is None or len(self._recent) >= MOST_RECENT:
             self._recent = {}
         self._recent[key] = number
+
+    def forget_all(self) -> None:
+        """Forget all keys, of which no event was accepted."""
+        self.keep(np.empty(0, np.int64))
 
     def had_events(self) -> Bools:
         """Tell of which keys events were accepted: their `seq` must go on from where it was."""

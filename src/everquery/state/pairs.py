@@ -6,6 +6,7 @@ throttle window in which notices are held back.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -272,6 +273,20 @@ class PairTable:
         self.entries.pair[: slots.size] = arrays["key"].astype(np.int64) << KEY_SHIFT | slots
         self.counts[USED] = slots.size
         refill_pairs(self.table, self.entries.pair, slots.size)
+
+    def adopt(self, arrays: Mapping[str, Array], slots: Array) -> None:
+        """Take over what waits of further queries, which `save` saved elsewhere."""
+        n, used = arrays["query"].size, int(self.counts[USED])
+        self.make_room(int(self.counts[FREED]) + n)
+        here = slice(used, used + n)
+        for name, column in self.entries._asdict().items():
+            if name != "pair":
+                column[..., here] = 0 if name in PLACES else arrays[name]
+        queries = slots[arrays["query"]].astype(np.int64)
+        self.entries.pair[here] = arrays["key"].astype(np.int64) << KEY_SHIFT | queries
+        self.counts[USED] = used + n
+        self.table[:] = FREE
+        refill_pairs(self.table, self.entries.pair, used + n)
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

@@ -50,6 +50,7 @@ class Rules:
         self.users = 0
         self.spanned = 0
         self.next_end: int | float | None = None
+        self.adopted = False  # whether lives began elsewhere, which is not saved yet
         self._unread: Int32s = _NONE  # in units that are not known yet, or that do not fit
         self._unbased: Int32s = _NONE  # live from the first event on, which has not come
 
@@ -295,6 +296,15 @@ class Rules:
             self.read(kind, None)
         self._unbased = every[arrays["unbased"]]
         self.still_living()
+
+    def adopt(self, arrays: Mapping[str, Array], slots: Int32s) -> None:
+        """Take over when lives of queries began and end, which `save` saved elsewhere."""
+        self.adopted = True
+        self.set_ends(slots, arrays["end"])
+        if "since" in arrays:
+            self.since = _with_room(self.since, slots, end_of_time(self.since.dtype))
+            self.since[slots] = arrays["since"]
+        self._unbased = np.concatenate([self._unbased, slots[arrays["unbased"]]])
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from everquery.stream import ROLES, SPANS, Stream
+from everquery.stream import ALTERABLE, ROLES, Stream
 
 
 def stream_header(stream: Stream) -> dict[str, Any]:
     """Return a stream's definition as plain values."""
     values = asdict(stream)
-    for span in SPANS:
+    for span in ALTERABLE:
         if isinstance(values[span], timedelta):
             values[span] = {"microseconds": values[span] // timedelta(microseconds=1)}
     return {name: list(value) if name == "attributes" else value for name, value in values.items()}

@@ -17,7 +17,7 @@ from everquery.kinds import KINDS
 from everquery.kinds.twin import Seen, Twin, Values
 from everquery.queries import Query
 from everquery.stream import Stream
-from everquery.testing.brute_state import Series, Sight, Standing, Window
+from everquery.testing.brute_state import Series, Sight, Standing, Throttled
 from everquery.testing.clock_twin import vouched_for
 from everquery.testing.notice import Event, Notice, known, unsound
 
@@ -172,6 +172,7 @@ class BruteForce:
             self._judge_anew(standing)
         for twin in self._twins.values():
             twin.set_back(time)
+            twin.passed = self._passed
 
     def expire(self, key: object) -> list[Notice]:
         """Return the notices of a key that is forgotten now."""
@@ -362,6 +363,9 @@ class BruteForce:
             self.refused.append((event, "late"))
             return
         if time is not None:
+            for kind, twin in self._twins.items():
+                twin.passed = self._passed
+                twin.let_pass(key, time, self._awake(kind))
             yield from self._let_pass(key, time)
         values = self._values(event)
         self._count_partial(event)
@@ -372,6 +376,7 @@ class BruteForce:
         weight = 1 if self.stream.weight is None else int(known(event, self.stream.weight) or 0)
         seen = Seen(key, values, None, weight, time, last_of_key=False, last_of_all=False)
         for twin in self._twins.values():
+            twin.passed = self._passed
             twin.take_in(seen)
         for standing in list(self._queries.values()):
             query, twin = standing.query, standing.twin
@@ -422,9 +427,17 @@ class BruteForce:
         # After a flush, the newest time less the grace may be behind how far time has come.
         if self._time_began:
             self._passed = now if self._passed is None else max(self._passed, now)
+        if silent and self._passed is not None:
+            for kind, twin in self._twins.items():
+                twin.let_end(self._passed, self._awake(kind))
         for key in self._watched():
             yield from self._let_pass(key, now, expiring=silent)
             yield from self._let_pass_deadlines_of_kinds(key)
+            yield from self._let_pass_what_waits(key)
+            if silent and self._passed is not None:
+                yield from self._pass_time(key)
+        for twin in self._twins.values():
+            twin.passed = self._passed
         if self.stream.key is None:
             return
         ending = [
@@ -434,6 +447,30 @@ class BruteForce:
         ]
         for standing in sorted(ending, key=lambda standing: standing.end):
             yield self._end(standing, None)
+
+    def _awake(self, kind: str) -> list[Query]:
+        """Return the queries of a kind that are not paused."""
+        every = self._queries.values()
+        return [each.query for each in every if each.query.kind == kind and not each.paused]
+
+    def _tell_waiting(self, standing: Standing, key: object) -> Iterator[Notice]:
+        """Tell what a query has to tell of a moment without an event."""
+        series = self._series.get(key, Series())
+        moment, told = standing.twin.waiting[standing.query.id, key].pop(0)
+        sight = Sight(series.seq - 1, moment, series.values)
+        notice = self._notice(standing.query, told.event, key, sight, None)
+        yield from self._happen(standing, replace(notice, further=told.further))
+
+    def _pass_time(self, key: object) -> Iterator[Notice]:
+        """Yield what queries tell of a key's past now that time has come this far."""
+        series = self._series.get(key, Series())
+        for standing in list(self._queries.values()):
+            if standing.paused or not standing.sees(self._passed):
+                continue
+            for told in list(standing.twin.pass_time(standing.query, key, self._passed)):
+                sight = Sight(series.seq - 1, self._passed, series.values)
+                notice = self._notice(standing.query, told.event, key, sight, None)
+                yield from self._happen(standing, replace(notice, further=told.further))
 
     # -- the time of a key ----------------------------------------------------------------------
 
@@ -473,6 +510,19 @@ class BruteForce:
             moment, _, standing = min(found, key=lambda each: each[:2])
             yield from self._miss(standing, key, moment)
 
+    def _let_pass_what_waits(self, key: object) -> Iterator[Notice]:
+        """Tell of moments behind the newest time less the grace: a flush has come further."""
+        while True:
+            found = [
+                (standing.twin.waiting[standing.query.id, key][0][0], number, standing)
+                for number, standing in enumerate(self._queries.values())
+                if standing.twin.waiting.get((standing.query.id, key))
+            ]
+            found = [each for each in found if each[2].sees(each[0])]
+            if not found:
+                return
+            yield from self._tell_waiting(min(found, key=lambda each: each[:2])[2], key)
+
     def _deadlines(
         self, key: object
     ) -> Iterator[tuple[Any, int, int, Callable[[], Iterable[Notice]]]]:
@@ -487,6 +537,9 @@ class BruteForce:
             moment = self._deadline(standing, key)
             if moment is not None and standing.sees(moment):
                 yield moment, number, 1, partial(self._miss, standing, key, moment)
+            waits = standing.twin.waiting.get((standing.query.id, key))
+            if waits and standing.sees(waits[0][0]):
+                yield waits[0][0], number, 1, partial(self._tell_waiting, standing, key)
             at_home = self.stream.key is None or standing.query.key is not None
             if standing.end is not None and at_home and standing.query.key == key:
                 yield standing.end, number, 2, partial(self._end_at_home, standing, key)
@@ -516,13 +569,13 @@ class BruteForce:
             standing.windows[notice.key].held.append(notice)
             return
         if query.throttle is not None:
-            standing.windows[notice.key] = Window(notice.time + query.throttle)
+            standing.windows[notice.key] = Throttled(notice.time + query.throttle)
         yield notice
 
     def _close(self, standing: Standing, key: object) -> Iterator[Notice]:
         window = standing.windows.pop(key)
         if window.held:
-            standing.windows[key] = Window(window.end + standing.query.throttle)
+            standing.windows[key] = Throttled(window.end + standing.query.throttle)
             yield replace(
                 window.held[-1],
                 time=window.end,

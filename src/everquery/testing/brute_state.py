@@ -44,7 +44,7 @@ class Series:
 
 
 @dataclass
-class Window:
+class Throttled:
     """In which notices of one query and key are held back."""
 
     end: Any
@@ -63,7 +63,7 @@ class Standing:
     since: Any = None
     overdue: set[Any] = field(default_factory=set)  # keys whose deadline has come
     pending: dict[Any, tuple[Any, Notice]] = field(default_factory=dict)
-    windows: dict[Any, Window] = field(default_factory=dict)
+    windows: dict[Any, Throttled] = field(default_factory=dict)
     replaces: tuple[Query, frozenset[Any]] | None = None  # with the keys that were undecided
 
     def sees(self, moment: Any) -> bool:  # noqa: ANN401 - a number, or None without time

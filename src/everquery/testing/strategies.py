@@ -157,7 +157,7 @@ def histories(
     order, no event is older than an earlier one, or than time was said to be, and the clock stands
     still. Without `steps` there always is a clock, if the stream compares times with one.
     """
-    bare = all(not kind.about_attribute for kind in kinds)
+    bare = all(kind.limited and not kind.about_attribute for kind in kinds)
     stream = draw(streams(bare=bare, timed=all(kind.required_spans for kind in kinds)))
     if stream.time is None:
         kinds = [kind for kind in kinds if not kind.required_spans]

@@ -77,7 +77,7 @@ def test_run_prints_rows_or_writes_files(plant):
     assert '{"output": "hot", "machine":' in done.output
     done = called(
         *("run", plant / "plant.yaml", f"readings={plant / 'readings.parquet'}"),
-        *("-o", plant / "out", "--picture", plant / "live.svg"),
+        *("-o", plant / "out", "--picture", plant / "live.svg", "--threads", 2),
     )
     assert done.exit_code == 0
     assert "rows by output: hot" in done.output

@@ -11,7 +11,7 @@ import pytest
 import everquery as eq
 from everquery.engine import calls
 from everquery.errors import TornEngineError
-from everquery.shard import query_set, shard
+from everquery.shard import passage, query_set, teller
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 
@@ -38,7 +38,7 @@ def interruptible():
 @pytest.fixture
 def struck(monkeypatch):
     """Let Ctrl-C strike in the middle of the next step."""
-    write, strikes = shard.write_notices, [True]
+    write, strikes = teller.write_notices, [True]
 
     def write_and_strike(*arguments):
         if strikes:
@@ -46,7 +46,7 @@ def struck(monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return write(*arguments)
 
-    monkeypatch.setattr(shard, "write_notices", write_and_strike)
+    monkeypatch.setattr(teller, "write_notices", write_and_strike)
     before = signal.getsignal(signal.SIGINT)
     yield
     assert signal.getsignal(signal.SIGINT) is before
@@ -84,7 +84,9 @@ def test_ctrl_c_while_queries_are_registered_13(engine, monkeypatch):
 
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize(
-    ("module", "where"), [(shard, "write_notices"), (shard, "in_order")], ids=["writing", "order"]
+    ("module", "where"),
+    [(teller, "write_notices"), (passage, "in_order")],
+    ids=["writing", "order"],
 )
 def test_a_step_that_fails_half_way_is_told_by_every_later_call_13(
     engine, monkeypatch, module, where, error

@@ -7,8 +7,10 @@ import everquery as eq
 
 COLUMNS = [
     "id", "kind", "key", "attribute", "emit", "state", "owner", "labels", "silent", "repeat",
-    "count", "by_key", "total", "phi", "epsilon", "last", "by", "when_lo", "when_hi", "ttl",
-    "dwell", "every", "after", "throttle", "zone", "negative", "price_lo", "price_hi",
+    "count", "by_key", "total", "phi", "epsilon", "last", "by", "aggregate", "of", "where",
+    "compared", "to", "factor", "buckets", "when_lo", "when_hi", "statistic", "per", "ttl",
+    "dwell", "every", "after", "span", "throttle", "zone", "plan", "negative", "tell", "upkeep",
+    "price_lo", "price_hi",
 ]  # fmt: skip
 
 

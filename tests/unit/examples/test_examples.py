@@ -28,7 +28,7 @@ van 2 at 52.400, 13.480: leave airport
 """
 TOLD = {"price_alerts.py": PRICE_ALERTS, "geofences.py": GEOFENCES}
 # Of these, tests/integration/test_examples.py finds out what to tell.
-COMPUTED = {"couriers.py", "payments.py", "sensors.py"}
+COMPUTED = {"couriers.py", "fraud.py", "network_traffic.py", "payments.py", "sensors.py"}
 
 
 def test_every_example_is_tested():

@@ -91,7 +91,7 @@ def test_a_question_that_a_kind_does_not_answer():
     engine.register(eq.Border("b", {}))
     with pytest.raises(eq.InvalidQueryError, match="border query; only threshold queries make"):
         engine.progress("b")
-    with pytest.raises(eq.InvalidQueryError, match="border query; only quantile queries have ans"):
+    with pytest.raises(eq.InvalidQueryError, match=r"border query; only quantile.* have ans"):
         engine.answer("b")
     with pytest.raises(eq.UnknownQueryError):
         engine.answer("c")

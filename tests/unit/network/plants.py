@@ -57,9 +57,10 @@ def outputs_of(
     *,
     optimize: bool = True,
     restored: bool = False,
+    threads: int = 1,
 ) -> dict[str, list[dict]]:
     """Return all that a network gives for batches, divided into pieces; restored between them."""
-    run = network.start(optimize=optimize)
+    run = network.start(optimize=optimize, threads=threads)
     found: dict[str, list[dict]] = {name: [] for name in network.outputs}
     cut = {name: list(pieces(batch, sizes)) for name, batch in batches.items()}
     for at in range(len(sizes) + 1):
@@ -68,7 +69,7 @@ def outputs_of(
             found[name] += rows.to_pylist()
         if restored:
             state = run.snapshot()
-            run = network.start(optimize=optimize)
+            run = network.start(optimize=optimize, threads=threads)
             run.restore(state)
     for name, rows in run.finish().items():
         found[name] += rows.to_pylist()
@@ -81,7 +82,10 @@ def bag(rows: list[dict]) -> list[str]:
 
 
 def assert_same_every_way(network: Network, batches: Mapping[str, pa.Table]) -> dict[str, list]:
-    """Check that pieces, optimizing and snapshots change no output; return the outputs."""
+    """Check that pieces, optimizing and snapshots change no output; return the outputs.
+
+    Threads change not even the order.
+    """
     wanted = outputs_of(network, batches, optimize=False)
     rows = max(batch.num_rows for batch in batches.values())
     for sizes, optimize, restored in (
@@ -94,4 +98,6 @@ def assert_same_every_way(network: Network, batches: Mapping[str, pa.Table]) -> 
         found = outputs_of(network, batches, sizes, optimize=optimize, restored=restored)
         for name in wanted:
             assert bag(found[name]) == bag(wanted[name]), (name, sizes, optimize, restored)
+    for way in ({}, {"optimize": False}, {"sizes": (rows // 3, rows // 3), "restored": True}):
+        assert outputs_of(network, batches, **way, threads=3) == outputs_of(network, batches, **way)
     return wanted

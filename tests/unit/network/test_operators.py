@@ -347,3 +347,25 @@ def test_drop_takes_out_every_kth_position_or_index_value():
 def test_drop_by_rate_takes_out_its_share_whatever_the_batches():
     found, given, _ = run({"d": n.Drop("s", rate=0.25)}, "d")
     assert len(given) - len(found) == math.floor(len(given) * 0.25)
+
+
+def test_a_join_that_equates_times_lets_windows_behind_it_end_at_once():
+    network = eq.Network.load(
+        """
+network: same
+streams:
+  s: {time: t, attributes: [x]}
+  r: {time: t, attributes: [y]}
+boxes:
+  pairs: {box: join, from: [s, r], on: "s.t = r.t", within: {time: 5}, select: "s.t AS t, x, y"}
+  tens: {box: tumble, from: pairs, every: {time: 10}, select: "count(*) AS n"}
+outputs:
+  tens: {from: tens}
+"""
+    )
+    run = network.start()
+    s = {"t": [1, 2, 9], "x": [1.0, 2.0, 3.0]}
+    r = {"t": [2, 3, 9], "y": [1.0, 2.0, 3.0]}
+    assert run.process({"s": s, "r": r})["tens"].num_rows == 0
+    next_ = run.process({"s": {"t": [10], "x": [1.0]}, "r": {"t": [10], "y": [1.0]}})
+    assert next_["tens"].to_pylist() == [{"n": 2, "window_start": 0}]

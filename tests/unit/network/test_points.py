@@ -163,3 +163,18 @@ def test_a_detach_of_what_others_need_is_refused():
         run.detach("none")
     run.detach("tops", "many")
     assert set(run.process({"readings": batches()[0]})) == {"hot"}
+
+
+def test_an_attach_that_the_rows_do_not_allow_changes_nothing():
+    run = network().start()
+    given = batches()
+    run.process({"readings": given[0]})
+    with pytest.raises(eq.InvalidNetworkError, match="two values of one type"):
+        run.attach({"bad": n.Filter("recent", where="machine > 3")}, {"bad": "bad"})
+    assert run.network == network()
+    plain = network().start()
+    plain.process({"readings": given[0]})
+    wanted = plain.process({"readings": given[1]})
+    found = run.process({"readings": given[1]})
+    assert found == wanted
+    assert found["hot"].num_rows

@@ -13,9 +13,10 @@ from everquery.kinds import KINDS
 from everquery.kinds.reference import described, is_required, table_columns
 from everquery.queries.fields import (
     FlagField,
-    KeysField,
+    PartsField,
     RangeField,
     SpanField,
+    TextField,
     declared,
     declared_fields,
 )
@@ -47,6 +48,7 @@ def test_each_field_says_what_it_means_and_takes(kind):
         assert field.meaning.endswith(".")
         assert field.takes
         needs_one = isinstance(field, (NumberField, SpanField)) and field.required
+        needs_one |= isinstance(field, TextField)
         assert bool(field.example) == needs_one
         assert not needs_one or is_required(kind.spec, field)
 
@@ -57,7 +59,7 @@ def of_one_query(spec):
     for field in declared_fields(spec):
         if isinstance(field, RangeField):
             names.update(field.columns)
-        elif not isinstance(field, KeysField):
+        elif not isinstance(field, PartsField):
             names.add(field.name)
     return names
 

@@ -29,11 +29,21 @@ def quantile(name, i, **options):
     return eq.Quantile(name, "price", phi=phi, epsilon=epsilon, last=last, **options)
 
 
+def correlated(name, i, **options):
+    last, by_key = None if i % 5 else 20 + i % 9, i % 7 == 0 and options.get("key") is None
+    options |= {"compared": ">", "to": ("min", "avg")[i % 2], "epsilon": i % 3 / 10}
+    return eq.Correlated(name, "count", where="price", last=last, by_key=by_key, **options)
+
+
 MAKERS = {
     "range": lambda name, i, **options: eq.Range(name, box(i), **options),
     "border": lambda name, i, **options: eq.Border(name, box(i), dwell=2, throttle=5, **options),
     "threshold": lambda name, i, **options: eq.Threshold(name, box(i), total=6, **options),
     "quantile": quantile,
+    "window": lambda name, i, **options: eq.Window(
+        name, "sum", "price", box=box(i), last=5, **options
+    ),
+    "correlated": correlated,
 }
 
 

@@ -73,6 +73,22 @@ def test_arrays_come_back_as_loops_know_them(array, writeable):
     np.testing.assert_array_equal(found, array)
 
 
+@pytest.mark.parametrize("kind", [np.dtype(np.float64), np.float64, np.int64])
+def test_types_of_numbers_come_back_whatever_a_new_object_has(kind):
+    assert through_bytes([kind], [np.int32]) == [kind]
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_records_come_back_as_loops_know_them(align):
+    kind = np.dtype([("a", np.int8), ("b", np.float64), ("c", np.int32)], align=align)
+    records = np.array([(1, 2.5, 3), (4, -0.0, 6)], kind)
+    found = through_bytes(records)
+    assert found.dtype == kind
+    assert found.dtype.isalignedstruct == align
+    assert found.tolist() == records.tolist()
+    found["a"] = 7
+
+
 def test_arrow_comes_back():
     table = pa.table({"x": [1, None], "y": ["a", "b"]})
     assert through_bytes(table).equals(table)
@@ -102,7 +118,8 @@ class Stranger:
 
 
 @pytest.mark.parametrize(
-    "value", [Stranger(), [Stranger()], np.array([None]), np.zeros(1, "i4,i4")]
+    "value",
+    [Stranger(), [Stranger()], np.array([None]), np.zeros((1, 1), "i4,i4"), np.zeros(1, "i4,O")],
 )
 def test_what_is_foreign_is_not_written(value):
     with pytest.raises(ForeignError):
@@ -125,6 +142,10 @@ def test_what_is_foreign_is_not_written(value):
         ["known", 5],
         ["given", 5],
         ["array", 0, "9", [1], False, True],
+        ["dtype", 0, "no such type"],
+        ["records", 0, "9", [["a", "<i4", 0]], 4, True, True],
+        ["records", 0, "9", [["a", "O", 0]], 8, True, True],
+        ["records", 0, "9", [["a", "<i4"]], 4, True, True],
         ["eval", 0, "1"],
         {"a": 1},
         [],

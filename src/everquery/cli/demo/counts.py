@@ -20,7 +20,7 @@ def none_by_kind() -> dict[str, int]:
 
 def none_by_event() -> dict[str, int]:
     """Return a count of none for each event that the demo's queries tell of."""
-    return dict.fromkeys(("enter", "leave", "match", "fire"), 0)
+    return dict.fromkeys(("enter", "leave", "match", "fire", "change"), 0)
 
 
 @dataclass(slots=True)

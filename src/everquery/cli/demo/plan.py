@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from everquery.kinds.window.spec import Window
 from everquery.sources.market import market_queries
 
 THRESHOLD = "threshold"  # the kind whose queries may end by themselves
@@ -59,6 +60,13 @@ class Plan:
         return market_queries(
             count, kind, symbols=symbols, width=self.width, seed=self.seed, first=first
         )
+
+    def window(self, symbol: str) -> Window:
+        """Return the query beside all others: how much the price of a symbol moves about.
+
+        Of one symbol, not of each: approximate windows take a microsecond an event.
+        """
+        return Window("volatility", "variance", "price", last=100, epsilon=0.1, key=symbol)
 
     def fluctuation(self, batches: int, seconds: float) -> float:
         """Return the level that has its turn after so many batches and seconds."""

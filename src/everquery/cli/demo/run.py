@@ -124,3 +124,4 @@ class Run(ABC):
                 seconds["register"] += self.clock() - generated
                 done += size
                 yield Step("registering", words, done)
+        engine.register(self.plan.window(self.market.symbols[0].as_py()))

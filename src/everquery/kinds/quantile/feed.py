@@ -59,11 +59,15 @@ class FeedName(NamedTuple):
         How many of the last rows count; 0 for all rows.
     keyed : bool
         Whether there is a lane for each key, or one lane for all rows.
+    past : int
+        0 for queries that began with their registration. Those that began in the past together
+        have rows that the others lack, and so a feed of their own, with a number from 1 on.
     """
 
     attribute: int
     window: int
     keyed: bool
+    past: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,26 @@ class Feed:
             for slot, lane in self._waiting
             if (kept := ~np.isin(slot, slots)).any()
         ]
+
+    def withdraw(self, slots: Int32s) -> tuple[Int32s, Int32s, Int32s]:
+        """Drop queries that have just been added.
+
+        Returns those that were in every lane; the others; and the lanes of these.
+        """
+        everywhere = np.isin(self._everywhere, slots)
+        every = np.array(self._everywhere, np.int32)[everywhere]
+        for place in np.flatnonzero(everywhere):
+            self._everywhere[place] = NOWHERE
+        waiting = self._waiting_in(slots)
+        self.cancel(slots)
+        return every, *waiting
+
+    def _waiting_in(self, slots: Int32s) -> tuple[Int32s, Int32s]:
+        none = np.empty(0, np.int32)
+        slot = np.concatenate([none, *(slot for slot, _ in self._waiting)])
+        lane = np.concatenate([none, *(lane for _, lane in self._waiting)])
+        picked = np.isin(slot, slots)
+        return slot[picked], lane[picked]
 
     def drop(self, slots: Int32s, members: Int32s, queries: Queries) -> None:
         """Drop queries; a lane without queries ends. No query of the feed waits for its cell.

@@ -199,6 +199,34 @@ class QuantileIndex(KindIndex):
         self._names = [self._names[i] for i in kept]
         self._by_slot.feed[:] = number[self._by_slot.feed]
 
+    def move_to_past(self, slots: Int32s, past: int) -> None:
+        """Give queries that have just been added feeds of their own, which have had no rows."""
+        for feed, part in list(self._by_feed(slots)):
+            name = feed.name._replace(past=past)
+            everywhere, alone, lanes = feed.withdraw(part)
+            if feed.is_empty():
+                del self.feeds[feed.name]
+            if everywhere.size:
+                self._add_to(name, everywhere, everywhere, True)
+            if alone.size:
+                self._add_to(name, alone, lanes, False)
+
+    @property
+    def pasts(self) -> int:
+        """The largest number of feeds of queries that began in the past."""
+        return max((name.past for name in self._names), default=0)
+
+    def past_of(self, slots: Int32s) -> Int32s:
+        """Return the number of the past that queries began in; 0 for those that did not."""
+        pasts = np.array([*(name.past for name in self._names), 0], np.int32)
+        found: Int32s = pasts[self._by_slot.feed[slots]]
+        return found
+
+    def slots_in(self, name: FeedName) -> Int32s:
+        """Return the slots of the live queries of a feed, ascending."""
+        number = self._names.index(name)
+        return np.flatnonzero(self._by_slot.feed == number).astype(np.int32)
+
     # -- rows ---------------------------------------------------------------------------------
 
     def process(self, step: Step) -> list[Matches | Findings]:

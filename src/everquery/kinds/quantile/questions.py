@@ -75,6 +75,9 @@ def _feed(asked: Asked, attribute: str | None, *, keyed: bool, last: int | None)
         and name.window == (last or 0)
         and attribute in (None, stream.attributes[name.attribute])
     ]
+    # Queries that began in the past have feeds of their own; the plain one is asked first.
+    least = min((feed.name.past for feed in found), default=0)
+    found = [feed for feed in found if feed.name.past == least]
     if len(found) == 1:
         return found[0]
     rows = "of a key's rows" if keyed else "of the rows of all keys together"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everquery.core.arrays import Array, Int32s
-from everquery.core.invariants import refuse
+from everquery.core.invariants import Column, Contents, refuse
 from everquery.core.parts import Part, Saved
 from everquery.kinds.quantile.feed import Feed, FeedName
 from everquery.kinds.quantile.state_checks import check_asked, check_feed
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["QuantilePart", "check_asked"]
 
-_LABEL = re.compile(r"feed (0|[1-9]\d{0,9}) (0|[1-9]\d{0,9}) ([01]) (.+)", re.ASCII)
+_LABEL = re.compile(
+    r"feed (0|[1-9]\d{0,9}) (0|[1-9]\d{0,9}) ([01])(?: past ([1-9]\d{0,9}))? (.+)", re.ASCII
+)
+_QUERIES = "queries"  # of a feed of the past: which have it
+PAST = {_QUERIES: Column("int64", ("queries",), least=0, below="all queries", rising=True)}
 _NEWS = ("ended", "rows.lane", "summary", "cell.code", "member.slot")
 
 
@@ -75,6 +79,9 @@ class QuantilePart(Part):
         for feed, arrays in feeds:
             arrays["member.slot"] = np.searchsorted(slots, arrays["member.slot"])
             label = _label_of(feed.name)
+            if feed.name.past:
+                mine = np.intersect1d(self._index.slots_in(feed.name), slots)
+                arrays[_QUERIES] = np.searchsorted(slots, mine).astype(np.int64)
             saved.arrays.update({f"{label} {part}": array for part, array in arrays.items()})
         return saved
 
@@ -87,6 +94,7 @@ class QuantilePart(Part):
         """Check and take over what was saved of feeds; the queries are here already."""
         index, slots = self._index, self._queries()
         feeds = _by_feed(saved.arrays)
+        self._move_to_past(feeds, slots)
         if feeds.keys() != index.feeds.keys():
             refuse("summaries are not those that its quantile queries need")
         for name in sorted(feeds):
@@ -98,11 +106,35 @@ class QuantilePart(Part):
             index.load(name, {**arrays, "member.slot": slots[arrays["member.slot"]]})
         index.has_loaded()
 
+    def _move_to_past(self, feeds: Mapping[FeedName, dict[str, Array]], slots: Int32s) -> None:
+        """Let queries that began in the past have the feeds that they had."""
+        for name in sorted(name for name in feeds if name.past):
+            arrays = feeds[name]
+            contents = Contents(arrays, {"all queries": slots.size})
+            contents.check(PAST)
+            ranks = arrays.pop(_QUERIES)
+            if name not in self._index.feeds:
+                if (self._index.past_of(slots[ranks]) != 0).any():
+                    refuse("a query is in two summaries")
+                self._index.move_to_past(slots[ranks], name.past)
+
+    def adopt(self, saved: Saved, queries: Array) -> None:
+        """Take over feeds, which become those of queries that began in the past together."""
+        index = self._index
+        feeds = _by_feed(saved.arrays)
+        past = index.pasts + 1
+        index.move_to_past(queries, past)
+        for name, arrays in feeds.items():
+            slot = queries[arrays["member.slot"]]
+            index.load(name._replace(past=past), {**arrays, "member.slot": slot})
+        for name in feeds:
+            index.feeds[name._replace(past=past)].has_loaded()
+
     def move_keys(self, saved: Saved, numbers: Array) -> None:
         """Give lanes, which are keys in some feeds, other numbers in what `whole` gave."""
         for label, array in saved.arrays.items():
             found = _LABEL.fullmatch(label)
-            if found is not None and found[3] == "1" and found[4] == "lanes":
+            if found is not None and found[3] == "1" and found[5] == "lanes":
                 saved.arrays[label] = numbers[array].astype(array.dtype)
 
     def may_be_missing(self) -> bool:
@@ -112,7 +144,8 @@ class QuantilePart(Part):
 
 def _label_of(name: FeedName) -> str:
     """Return what the arrays of a feed are called by."""
-    return f"feed {name.attribute} {name.window} {int(name.keyed)}"
+    label = f"feed {name.attribute} {name.window} {int(name.keyed)}"
+    return f"{label} past {name.past}" if name.past else label
 
 
 def _by_feed(saved: Mapping[str, Array]) -> dict[FeedName, dict[str, Array]]:
@@ -122,6 +155,6 @@ def _by_feed(saved: Mapping[str, Array]) -> dict[FeedName, dict[str, Array]]:
         found = _LABEL.fullmatch(label)
         if found is None:
             refuse(f"it has an array {label[:80]!r}, which has no meaning")
-        name = FeedName(int(found[1]), int(found[2]), found[3] == "1")
-        feeds.setdefault(name, {})[found[4]] = array
+        name = FeedName(int(found[1]), int(found[2]), found[3] == "1", int(found[4] or 0))
+        feeds.setdefault(name, {})[found[5]] = array
     return feeds

@@ -91,6 +91,10 @@ class ThresholdPart(Part):
         if slots.size:
             self._index.set_state(slots, left)
 
+    def adopt(self, saved: Saved, queries: Array) -> None:
+        """Let queries lack what they lacked elsewhere."""
+        self._index.set_state(queries, saved.arrays["left"])
+
     def may_be_missing(self) -> bool:
         """Tell whether there are no thresholds."""
         return not self._queries().size
@@ -152,6 +156,11 @@ class TallyPart(Part):
         if saved.whole:
             self._index.tally.clear()
         self._index.tally.load(of_totals, arrays)
+
+    def adopt(self, saved: Saved, queries: Array) -> None:
+        """Take over the totals of further queries."""
+        self._index.tally.load(queries[saved.arrays["query"]], saved.arrays)
+        self._index.tally.mark_changed()
 
     def move_keys(self, saved: Saved, numbers: Array) -> None:
         """Give keys other numbers in what `whole` gave."""

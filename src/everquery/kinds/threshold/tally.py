@@ -385,6 +385,10 @@ class Tally:
         """Take what is there as saved."""
         self.entries.changed[:] = 0
 
+    def mark_changed(self) -> None:
+        """Let all that is there have to be saved."""
+        self.entries.changed[: self.used] = 1
+
     def changed(self) -> int:
         """Return how many totals have changed since they were saved."""
         return int(np.count_nonzero(self.entries.changed[: self.used]))

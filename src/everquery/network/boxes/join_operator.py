@@ -17,6 +17,7 @@ from everquery.network.expressions.types import meet
 from everquery.network.grouping import Groups, Ints, search
 from everquery.network.operator import Operator, Saved, arrays_of, evaluate
 from everquery.network.rows import BEGINNING, END, Flow, RowType, whole
+from everquery.network.windows import TIME
 
 if TYPE_CHECKING:
     from everquery.network.boxes.join import Join
@@ -63,8 +64,17 @@ class JoinOperator(Operator):
         return Flow(found, self._output_clock(flows, size))
 
     def _size(self) -> float:
-        column = self._spec.within.column(self.inputs[0], self._spec.sources[0])
-        return self._spec.within.size(None if column is None else self.inputs[0].columns[column])
+        """Return how far the rows of a pair may be apart: not at all, if `on` equates the times."""
+        within = self._spec.within
+        left, right = (
+            within.column(rows, source)
+            for rows, source in zip(self.inputs, self._spec.sources, strict=True)
+        )
+        if left is None or right is None:
+            return within.size(None)
+        kind = self.inputs[0].columns[left]
+        same = (left, right) in self._plan.equal and kind == self.inputs[1].columns[right]
+        return 0 if same and within.by == TIME else within.size(kind)
 
     def _numbered(self, rows: pa.Table, side: int) -> Ints:
         """Return a number for the equal columns of each row; -1 where one is NULL."""

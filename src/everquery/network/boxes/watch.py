@@ -123,6 +123,7 @@ class WatchOperator(Operator):
         super().__init__(inputs, output)
         self._spec = spec
         self._engine = spec.engine(inputs[0])
+        self.anywhere = spec.registry is None  # connections of a registry stay in their thread
 
     @property
     def engine(self) -> Engine:

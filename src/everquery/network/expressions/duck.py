@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +15,16 @@ from everquery.network.expressions.types import UNKNOWN, BadExpressionError
 MISSING = "is run by DuckDB, which is not installed; pip install 'everquery[network]'"
 
 
-@cache
-def _connection() -> Any:  # noqa: ANN401 - DuckDB is optional
-    import duckdb  # an extra
+_own = threading.local()
 
-    return duckdb.connect(config={"threads": 1})
+
+def _connection() -> Any:  # noqa: ANN401 - DuckDB is optional
+    """Return the connection of this thread."""
+    if not hasattr(_own, "connection"):
+        import duckdb  # an extra
+
+        _own.connection = duckdb.connect(config={"threads": 1})
+    return _own.connection
 
 
 def compile_by_duckdb(tree: exp.Expression, scope: Scope) -> Compiled:

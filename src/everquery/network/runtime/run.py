@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from everquery.network.runtime.attaching import with_boxes, without_boxes
 from everquery.network.runtime.intake import Intake
 from everquery.network.runtime.plan import Node, Plan, make_plan
 from everquery.network.runtime.points import NOW, History
+from everquery.network.runtime.threads import Worked, Workers, taken, worked
 
 if TYPE_CHECKING:
     from everquery.network.model import Network
@@ -37,8 +37,16 @@ class Run:
     """
 
     def __init__(
-        self, network: Network, *, optimize: bool = True, keep: Iterable[str] = ()
+        self,
+        network: Network,
+        *,
+        optimize: bool = True,
+        keep: Iterable[str] = (),
+        threads: int = 1,
     ) -> None:
+        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+            raise InvalidNetworkError(f"threads is {threads!r}; it is 1 or more")
+        self._workers = Workers(threads) if threads > 1 else None
         self.network = network
         self.optimized = optimize
         self._seen = {*keep, *network.points, *(one.source for one in network.outputs.values())}
@@ -191,19 +199,21 @@ class Run:
             arc.put(flow)
 
     def _drain(self) -> None:
+        if self._workers is not None:
+            self._workers.drain(self._plan.nodes, self._told)
+            return
         for node in self._plan.nodes.values():
             if any(arc.fresh for arc in node.arcs):
                 self._run(node)
 
     def _run(self, node: Node) -> None:
-        flows = [
-            arc.take(row_type)
-            for arc, row_type in zip(node.arcs, node.operator.inputs, strict=True)
-        ]
-        began = perf_counter()
-        found = node.operator.process(flows)
+        self._told(node, worked(node, taken(node)))
+
+    def _told(self, node: Node, work: Worked) -> None:
+        """Count what a box did, and give what came out to all that read from it."""
+        flows, found, seconds = work
         figures = node.figures
-        figures.seconds += perf_counter() - began
+        figures.seconds += seconds
         figures.calls += 1
         figures.rows_in += sum(flow.rows.num_rows for flow in flows)
         figures.rows_out += found.rows.num_rows
@@ -262,12 +272,18 @@ class Run:
             for source in box.sources
             if source in self._histories
         }
+        before = (self.network, self._boxes, self._attached, self._seen, self._kept)
         self.network = whole
-        self._boxes |= made
-        self._attached |= set(made)
-        self._seen |= {*made, *(one.source for one in ends.values())}
-        self._kept |= {name: Kept(MOST_UNREAD) for name in ends}
-        self._plan = self._planned(self._plan)
+        self._boxes = {**self._boxes, **made}
+        self._attached = {*self._attached, *made}
+        self._seen = {*self._seen, *made, *(one.source for one in ends.values())}
+        self._kept = {**self._kept, **{name: Kept(MOST_UNREAD) for name in ends}}
+        try:
+            self._plan = self._planned(self._plan)
+        except Exception:  # types that rows have shown, or a registry that is not there
+            self.network, self._boxes, self._attached, self._seen, self._kept = before
+            self._plan = self._planned(self._plan)
+            raise
         for source, flow in past.items():
             for arc in self._plan.readers[source]:
                 if arc.target in made:
@@ -337,6 +353,13 @@ class Run:
         """Return the refused rows: who refused each, why, and the row as JSON."""
         return tables.dead_letters(self._plan, self._intakes)
 
+    def drain_dead_letters(self) -> pa.Table:
+        """Return the refused rows, as `dead_letters` does, and forget them; counts stay."""
+        found = self.dead_letters()
+        for one in tables.letters_of(self._plan, self._intakes).values():
+            one.kept.clear()
+        return found
+
     # -- state --------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
@@ -349,6 +372,7 @@ class Run:
         """Become the run that a snapshot was taken of, which is of the same network."""
         saved = snapshots.read(self.network, self._boxes, snapshot)
         fresh = Run(self.network, optimize=self.optimized, keep=self._seen)
+        fresh._workers = self._workers
         fresh._boxes, fresh._notes = dict(self._boxes), self._notes
         fresh._attached = set(self._attached)
         snapshots.load_intakes(saved, fresh._intakes, fresh._histories)

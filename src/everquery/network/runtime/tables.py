@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from everquery.network.ends import Output
+from everquery.network.operator import Letters
 from everquery.network.optimizer.fused import FusedOperator
 from everquery.network.runtime.arcs import Kept
 from everquery.network.runtime.figures import Figures
@@ -107,13 +108,17 @@ LETTERS = pa.schema([("box", pa.string()), ("reason", pa.string()), ("row", pa.s
 
 def dead_letters(plan: Plan, intakes: Mapping[str, Intake]) -> pa.Table:
     """Return the rows that streams and boxes refused, the latest of each."""
-    letters = {
-        **{name: intake.letters for name, intake in intakes.items()},
-        **{name: node.operator.letters for name, node in plan.nodes.items()},
-    }
     rows = [
         {"box": name, "reason": reason, "row": json.dumps(row, default=str)}
-        for name, one in letters.items()
+        for name, one in letters_of(plan, intakes).items()
         for reason, row in one.kept
     ]
     return pa.Table.from_pylist(rows, LETTERS)
+
+
+def letters_of(plan: Plan, intakes: Mapping[str, Intake]) -> dict[str, Letters]:
+    """Return the dead letters of each stream and box."""
+    return {
+        **{name: intake.letters for name, intake in intakes.items()},
+        **{name: node.operator.letters for name, node in plan.nodes.items()},
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from everquery.queries.interval import Interval
@@ -23,10 +24,25 @@ class Clause(ABC):
     """The other words of its part of a statement, for completion."""
     selects: ClassVar[str | None] = None
     """The word that follows ``SELECT``; None for ``*``."""
+    selects_too: ClassVar[tuple[str, ...]] = ()
+    """Other words that may stand there instead."""
     groups: ClassVar[bool] = False
     """Whether ``GROUP BY`` may follow the condition of a ``SELECT *``; it says `by_key`."""
     scopes: ClassVar[tuple[str, ...]] = ()
     """The words that begin clauses between the condition and ``EMIT``."""
+
+    mark: ClassVar[str | None] = None
+    """A word that only statements of this kind have: `read_statement` then reads all of it."""
+
+    def read_statement(
+        self, cursor: Cursor, read_stream: Callable[[], Stream]
+    ) -> tuple[Stream, dict[str, Any]]:
+        """Read what follows ``SELECT``; return the stream and the fields of the spec."""
+        raise NotImplementedError
+
+    def print_statement(self, query: Any, stream: Stream) -> str | None:  # noqa: ANN401 - the kind's own spec
+        """Return all that follows ``AS``, of a kind that reads whole statements."""
+        return None
 
     @abstractmethod
     def read(self, cursor: Cursor, stream: Stream) -> dict[str, Any]:

@@ -40,9 +40,11 @@ class Cursor:
         The next one.
     used : set of str
         The parameters that were read, of all statements.
+    selection : object
+        What the statement selects, as its clause read it; None before that, and for ``*``.
     """
 
-    __slots__ = ("_at", "_parameters", "_text", "_tokens", "token", "used")
+    __slots__ = ("_at", "_parameters", "_text", "_tokens", "selection", "token", "used")
 
     def __init__(self, text: str, parameters: Mapping[str, Any]) -> None:
         self._text = text
@@ -54,6 +56,7 @@ class Cursor:
         self._tokens = tokens
         self._at = 0
         self.token = tokens[0]
+        self.selection: Any = None
 
     def next(self) -> Token:
         """Return the token and go on; never beyond the end."""
@@ -66,6 +69,10 @@ class Cursor:
     def peek(self) -> Token:
         """Return the token after the next one."""
         return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+
+    def has_ahead(self, word: str) -> bool:
+        """Tell whether the rest of the statement has this word."""
+        return any(token.word == word for token in self._tokens[self._at :])
 
     def accept(self, word: str) -> bool:
         """Go on if the token is this word or symbol."""

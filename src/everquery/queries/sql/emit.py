@@ -14,6 +14,14 @@ from everquery.queries.sql.options import options_of, print_options, read_option
 from everquery.stream import Stream
 
 
+def marked_kind(cursor: Cursor) -> Known | None:
+    """Return the kind whose mark the rest of the statement has."""
+    for known in KNOWN.values():
+        if known.clause.mark is not None and cursor.has_ahead(known.clause.mark):
+            return known
+    return None
+
+
 def read_selection(cursor: Cursor) -> tuple[Clause | None, Any]:
     """Read what follows ``SELECT``; return the clause of the kind that is selected, and what of it.
 
@@ -21,12 +29,21 @@ def read_selection(cursor: Cursor) -> tuple[Clause | None, Any]:
     """
     if cursor.accept("*"):
         return None, None
-    selecting = {each.clause.selects: each.clause for each in KNOWN.values() if each.clause.selects}
+    selecting = {
+        word: each.clause
+        for each in KNOWN.values()
+        if each.clause.selects
+        for word in (each.clause.selects, *each.clause.selects_too)
+    }
     clause = selecting.get(cursor.token.word)
     if clause is None:
-        why = nearest(cursor.token.text, selecting) or ": notices carry all attributes"
+        marks = [f"... {each.clause.mark} ..." for each in KNOWN.values() if each.clause.mark]
+        why = nearest(cursor.token.text, selecting) or (
+            f": notices carry all attributes; an answer over columns takes {' or '.join(marks)}"
+        )
         cursor.fail(f"expected {' or '.join(['*', *selecting])}, found {cursor.token}{why}")
-    return clause, clause.read_selection(cursor)
+    cursor.selection = clause.read_selection(cursor)
+    return clause, cursor.selection
 
 
 def read_scope(
@@ -107,6 +124,7 @@ def clause_of(query: Query) -> Clause:
 def words_of(known: Known) -> tuple[str, ...]:
     """Return all words of a kind's part of a statement, for completion."""
     clause = known.clause
-    selects = () if clause.selects is None else (clause.selects,)
+    selects = () if clause.selects is None else (clause.selects, *clause.selects_too)
     options = (name.upper() for name in options_of(known.spec))
-    return (*selects, *clause.scopes, *clause.words, *clause.further, *options)
+    marks = () if clause.mark is None else (clause.mark,)
+    return (*selects, *marks, *clause.scopes, *clause.words, *clause.further, *options)

@@ -8,7 +8,7 @@ from everquery.queries.spec import Query
 from everquery.queries.sql.emit import clause_of, print_emit
 from everquery.queries.sql.literals import print_number, print_span
 from everquery.queries.sql.quotes import print_name, print_string
-from everquery.stream import SPANS, Stream
+from everquery.stream import ALL, ALTERABLE, Stream
 
 
 def print_query(query: Query, stream: Stream) -> str:
@@ -30,6 +30,9 @@ def print_query(query: Query, stream: Stream) -> str:
     """
     check_fit(query, stream)
     clause = clause_of(query)
+    whole = clause.print_statement(query, stream)
+    if whole is not None:
+        return f"CREATE STANDING QUERY {print_name(query.id)} AS\n{whole};"
     selected, scope = clause.print_selection(query), clause.print_scope(query, stream)
     conditions = []
     if stream.key is not None and query.key is not None:
@@ -95,8 +98,8 @@ def print_stream(stream: Stream) -> str:
             words = {"key": "TEXT", "time": "TIMESTAMP"}.get(roles[0] if roles else "", "DOUBLE")
         columns.append(" ".join([print_name(name), words, *(role.upper() for role in roles)]))
     spans = [
-        f"{name} = {print_span(getattr(stream, name))}"
-        for name in SPANS
+        f"{name} = {ALL if getattr(stream, name) == ALL else print_span(getattr(stream, name))}"
+        for name in ALTERABLE
         if getattr(stream, name) is not None
     ]
     options = f" WITH ({', '.join(spans)})" if spans else ""

@@ -10,6 +10,7 @@ _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 RESERVED = {
     *("AND", "BETWEEN", "CREATE", "EMIT", "FALSE", "FROM", "IN", "INFINITY", "INTERVAL", "IS"),
     *("LIKE", "NOT", "NULL", "OR", "SELECT", "TRUE", "UNBOUNDED", "WHERE", "WITH", "XOR"),
+    *("AS", "BEGIN", "DISTINCT", "END", "GROUP", "HAVING", "NOW", "OLDEST", "ROWS"),
 }
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from everquery.errors import InvalidQueryError, InvalidStreamError, UnknownStreamError
+from everquery.queries.begin import OLDEST, Begin, read_begin
 from everquery.queries.labels import Labels
-from everquery.queries.spec import LONGEST_ID, bad_text
+from everquery.queries.spec import LONGEST_ID, Query, bad_text
 from everquery.queries.sql.cursor import Cursor
-from everquery.queries.sql.emit import read_emit, read_scope, read_selection
+from everquery.queries.sql.emit import marked_kind, read_emit, read_scope, read_selection
 from everquery.queries.sql.errors import InvalidSqlError, error_at, nearest
-from everquery.queries.sql.scanner import END, scan_statements
+from everquery.queries.sql.scanner import END, Token, scan_statements
 from everquery.queries.sql.statements import (
     AlterQuery,
     AlterStream,
@@ -147,6 +149,10 @@ class _Reader:
         place = cursor.token
         query_id = cursor.id()
         cursor.expect("AS", "SELECT")
+        marked = marked_kind(cursor)
+        if marked is not None:
+            stream, fields = marked.clause.read_statement(cursor, self._stream)
+            return self._created_query(marked.spec, query_id, stream, fields, place, replace)
         clause, selection = read_selection(cursor)
         cursor.expect("FROM")
         stream = self._stream()
@@ -160,10 +166,51 @@ class _Reader:
                     " restricted; compare the key only",
                     scope,
                 )
+        begin = self._begin(replace=replace) if cursor.token.word == "BEGIN" else None
+        created = self._created_query(spec, query_id, stream, fields | further, place, replace)
+        return dataclasses.replace(created, begin=begin)
+
+    def _created_query(
+        self,
+        spec: type[Query],
+        query_id: str,
+        stream: Stream,
+        fields: dict[str, Any],
+        place: Token,
+        replace: bool,
+    ) -> CreateQuery:
         try:
-            return CreateQuery(stream.name, spec(query_id, **fields, **further), replace)
+            return CreateQuery(stream.name, spec(query_id, **fields), replace)
         except InvalidQueryError as error:
-            raise cursor.error(str(error), place) from None
+            raise self._cursor.error(str(error), place) from None
+
+    def _begin(self, *, replace: bool) -> Begin:
+        """Read where in the past a query begins."""
+        cursor = self._cursor
+        place = cursor.token
+        cursor.expect("BEGIN")
+        if replace:
+            cursor.fail(
+                "a query that replaces another one goes on from it, and has no BEGIN", place
+            )
+        if cursor.accept(OLDEST.upper()):
+            return Begin(OLDEST)
+        if cursor.accept("PLACE"):
+            cursor.expect("(")
+            batch = cursor.value()
+            cursor.expect(",")
+            position = cursor.value()
+            cursor.expect(")")
+            said: Any = (batch, position)
+        else:
+            cursor.accept("TIMESTAMP")
+            if not cursor.at_value():
+                cursor.fail_expected([OLDEST.upper(), "PLACE"], "OLDEST, PLACE or a time")
+            said = cursor.value()
+        try:
+            return read_begin(said)
+        except InvalidQueryError as error:
+            raise self._cursor.error(str(error), place) from None
 
     def _stream(self) -> Stream:
         place = self._cursor.token

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from everquery.queries.begin import Begin
 from everquery.queries.labels import Labels
 from everquery.queries.spec import Query
 from everquery.stream import Span, Stream
@@ -51,11 +52,12 @@ class DropStream:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
-    """``CREATE [OR REPLACE] STANDING QUERY name AS SELECT ... EMIT ...``."""
+    """``CREATE [OR REPLACE] STANDING QUERY name AS SELECT ... EMIT ... [BEGIN ...]``."""
 
     stream_name: str
     query: Query
     replace: bool = False
+    begin: Begin | None = None
 
 
 @dataclass(frozen=True, slots=True)

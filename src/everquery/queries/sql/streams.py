@@ -7,7 +7,7 @@ from typing import Any
 from everquery.errors import InvalidStreamError
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.scanner import NUMBER, Token
-from everquery.stream import SPANS, Span, Stream
+from everquery.stream import ALL, ALTERABLE, Span, Stream
 
 INTEGERS = ("BIGINT", "INT", "INTEGER", "SMALLINT", "TINYINT")
 NUMBERS = (*INTEGERS, "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC")
@@ -134,9 +134,14 @@ def _read_spans(cursor: Cursor, *, or_null: bool = False) -> dict[str, Any]:
         name = cursor.token.text.lower()
         if name in options:
             cursor.fail(f"{name} is given twice")
-        cursor.choose([span.upper() for span in SPANS])
+        cursor.choose([span.upper() for span in ALTERABLE])
         cursor.expect("=")
-        options[name] = None if or_null and cursor.accept("NULL") else cursor.span()
+        if or_null and cursor.accept("NULL"):
+            options[name] = None
+        elif name == "keep" and cursor.accept("ALL"):
+            options[name] = ALL
+        else:
+            options[name] = cursor.span()
         if not cursor.accept(","):
             break
     if not cursor.accept(")"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from everquery.core.arrays import Bytes, Int32s, Int64s
+from everquery.core.arrays import Array, Bytes, Int32s, Int64s
 from everquery.core.invariants import (
     MOST,
     TIME,
@@ -81,7 +81,12 @@ class KeysPart(Part):
     def _save(self, numbers: Int32s, first: int, *, whole: bool) -> Saved:
         shard = self._shard
         saved = Saved(whole=whole)
-        saved.values.update(events=shard.events, notices=shard.notices, first=first)
+        saved.values.update(
+            events=shard.passage.events,
+            notices=shard.teller.told,
+            steps=shard.passage.steps,
+            first=first,
+        )
         if not whole:
             saved.arrays["number"] = numbers
         self._keys.save(numbers, first, saved)
@@ -105,13 +110,17 @@ class KeysPart(Part):
         self._next_seq = keys.next_seq[: len(keys)].copy()
         self._seen = keys.seen[: len(keys)].copy()
 
+    def adopt(self, saved: Saved, queries: Array) -> None:
+        """Take over nothing: both shards know the same of keys."""
+
     def load(self, saved: Saved) -> None:
         """Check and take over what was saved."""
         shard = self._shard
         numbers, first = self._check(saved)
         self._keys.load(numbers, first, saved)
         self._admission.load(saved)
-        shard.events, shard.notices = saved.values["events"], saved.values["notices"]
+        shard.passage.events, shard.teller.told = saved.values["events"], saved.values["notices"]
+        shard.passage.steps = saved.values["steps"]
         for index in shard.contents.indexes.values():
             index.forget_positions()
 
@@ -119,7 +128,8 @@ class KeysPart(Part):
         """Return which keys were saved, and the number of the first that is named."""
         shard, stream, values = self._shard, self._shard.stream, saved.values
         keyed = stream.key is not None
-        for name in ("arrived", "events", "notices", "first", "partial"):
+        values.setdefault("steps", 0)  # of an everquery that did not count them
+        for name in ("arrived", "events", "notices", "steps", "first", "partial"):
             check_count(name, values.get(name))
         counts = of_type(values, "partial_by_column", dict)
         if not counts.keys() <= {*stream.attributes, stream.weight}:

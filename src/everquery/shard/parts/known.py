@@ -15,26 +15,33 @@ from everquery.shard.parts.letters import LettersPart
 from everquery.shard.parts.predecessors import PredecessorsPart
 from everquery.shard.parts.queries import QueriesPart
 from everquery.shard.parts.rules import RulesPart, WaitingPart
+from everquery.shard.parts.untold import UntoldPart
 from everquery.shard.shard import Shard
 
 
 def parts_of(shard: Shard) -> list[Part]:
     """Return the parts of a shard, each behind those that it refers to."""
-    parts: list[Part] = [
+    parts = own_parts(shard)
+    for kind, index in shard.contents.indexes.items():
+        parts += index.parts(partial(live_of_kind, shard, kind), partial(len, shard.contents.keys))
+    assert len({part.name for part in parts}) == len(parts)
+    return parts
+
+
+def own_parts(shard: Shard) -> list[Part]:
+    """Return the parts that no kind of query brings."""
+    return [
         KeysPart(shard),
         QueriesPart(shard),
         RulesPart(shard),
         WaitingPart(shard),
         LettersPart(shard),
         PredecessorsPart(shard),
+        UntoldPart(shard),
     ]
-    for kind, index in shard.contents.indexes.items():
-        parts += index.parts(partial(_live_of_kind, shard, kind), partial(len, shard.contents.keys))
-    assert len({part.name for part in parts}) == len(parts)
-    return parts
 
 
-def _live_of_kind(shard: Shard, kind: str) -> Int32s:
+def live_of_kind(shard: Shard, kind: str) -> Int32s:
     """Return the live queries of a kind, in order of registration."""
     shard.queries.settle()
     catalog = shard.contents.catalog

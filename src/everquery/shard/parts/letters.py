@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from everquery.core.arrays import Array
 from everquery.core.arrow_bytes import checked_table, table_bytes
 from everquery.core.framing import NewerError
 from everquery.core.invariants import check_count, of_type, refuse
@@ -41,6 +42,9 @@ class LettersPart(Part):
         """Note the counts."""
         letters = self._contents.dead_letters
         self._counts = None if len(letters) else letters.by_reason()
+
+    def adopt(self, saved: Saved, queries: Array) -> None:
+        """Take over nothing: they are not those of queries."""
 
     def load(self, saved: Saved) -> None:
         """Check and take over counts and letters."""

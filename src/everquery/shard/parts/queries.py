@@ -117,6 +117,9 @@ class QueriesPart(Part):
 
     # -- loading ------------------------------------------------------------------------------
 
+    def adopt(self, saved: Saved, queries: Array) -> None:
+        """Take over nothing: what queries say is here already."""
+
     def load(self, saved: Saved) -> None:
         """Check and take over queries; there are none yet."""
         values = saved.values

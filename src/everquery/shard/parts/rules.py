@@ -92,9 +92,11 @@ class RulesPart(Part):
             self._contents.hygiene.rules.save(saved.arrays, self._contents.catalog.kept())
         return saved
 
-    def changes(self) -> None:
-        """Return nothing: see above."""
-        return
+    def changes(self) -> Saved | None:
+        """Return nothing, see above; but all of it if lives began in the past."""
+        rules = self._contents.hygiene.rules
+        adopted, rules.adopted = rules.adopted, False
+        return self.whole() if adopted else None
 
     def load(self, saved: Saved) -> None:
         """Check and take over spans and ends."""
@@ -111,6 +113,11 @@ class RulesPart(Part):
         elif any(set(kind.spec.required_spans) & set(SPANS) for kind in self._kinds_of(kept)):
             refuse("a query lacks a span that its kind needs")
         contents.check_all_seen()
+
+    def adopt(self, saved: Saved, queries: Array) -> None:
+        """Let lives of queries have begun, and end, when they did and do where they were."""
+        if saved.values["active"]:
+            self._contents.hygiene.rules.adopt(saved.arrays, queries)
 
     def _kinds_of(self, kept: Int64s) -> list[Kind]:
         """Return the kinds that queries are of."""
@@ -210,6 +217,14 @@ class WaitingPart(Part):
             hygiene.pairs.forget(kept.astype(np.int32), windows=True)
         hygiene.pairs.counts[HELD_BACK] = saved.values["throttled"]
         hygiene.pairs.counts[CANCELLED] = saved.values["undone"]
+
+    def adopt(self, saved: Saved, queries: Array) -> None:
+        """Let what waited go on waiting."""
+        pairs = self._contents.hygiene.pairs
+        if saved.arrays:
+            pairs.adopt(saved.arrays, queries)
+        pairs.counts[HELD_BACK] += saved.values["throttled"]
+        pairs.counts[CANCELLED] += saved.values["undone"]
 
     def _sizes(self, kept: Int64s) -> dict[str, int]:
         return {

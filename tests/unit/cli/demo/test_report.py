@@ -33,7 +33,9 @@ def test_the_summary_of_spark_sums_up(tmp_path):
     assert [each["stage"] for each in summary["stages"]] == [
         "events", "open", "commit", "spark_rest", "spark_query_planning",
     ]  # fmt: skip
-    assert summary["notices_by_event"] == {"enter": 1, "leave": 2, "match": 1, "fire": 5}
+    assert summary["notices_by_event"] == {
+        "enter": 1, "leave": 2, "match": 1, "fire": 5, "change": 0,
+    }  # fmt: skip
     assert summary["ended_by_firing"] == {"border": 0, "range": 0, "threshold": 2}
     assert summary["queries"] == {"border": 800_000, "range": 100_000, "threshold": 99_998}
     assert summary["events_per_second"] == pytest.approx(900_000_000 / 17.3)

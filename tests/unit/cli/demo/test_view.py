@@ -168,6 +168,9 @@ class _Deaf:
     def register_table(self, table, *, kind):
         pass
 
+    def register(self, query):
+        pass
+
 
 def test_lines_tell_of_batches_embedded():
     run = embedded_run(seconds=200.0)

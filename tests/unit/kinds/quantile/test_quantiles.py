@@ -306,7 +306,10 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("fields", "said"),
         [
-            ({"query_id": "r"}, "query 'r' is a range query; only quantile queries have answers"),
+            (
+                {"query_id": "r"},
+                "'r' is a range query; only quantile, correlated and window queries have answers",
+            ),
             ({"query_id": "each"}, "has an answer for each key; say of which"),
             ({"query_id": "m", "key": "a"}, "has one answer; ask for it without key"),
             ({"query_id": "each", "key": 1.5}, "key is 1.5; a key is a string or an integer"),

@@ -1,0 +1,1 @@
+"""The select query: columns or aggregates over past and future events, read on demand."""

@@ -1,0 +1,382 @@
+"""The select kind: the rows of a stream, and which live queries each satisfies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from everquery.core.arrays import Int32s, Int64s, resized
+from everquery.core.parts import Part
+from everquery.index.flags import LIVE, LIVE_MASK, PAUSED, Flags, option_flags
+from everquery.index.kind import Explained
+from everquery.index.rows import Changed, Findings, Matches, NoticeColumn, Outcome, Rows, Said, Step
+from everquery.index.sort_keys import pack_findings
+from everquery.kinds.range.index import RangeIndex
+from everquery.kinds.select.changes import net_changes
+from everquery.kinds.select.factors import FactorTable
+from everquery.kinds.select.joins import Pairs
+from everquery.kinds.select.memory import memory_of
+from everquery.kinds.select.plan import Plan
+from everquery.kinds.select.reader import plan_of
+from everquery.kinds.select.results import Held, Results
+from everquery.kinds.select.spec import Select
+from everquery.kinds.select.state import SelectPart
+from everquery.kinds.select.store import RowStore
+from everquery.kinds.select.windows import Moment, rows_needed
+from everquery.stream import Stream
+
+OPTIONS = option_flags(Select.options)
+TELLS_MATCHES, TELLS_CHANGES = OPTIONS["tell_matches"], OPTIONS["tell_changes"]
+EAGER, LAZY = OPTIONS["upkeep_eager"], OPTIONS["upkeep_lazy"]
+
+UNREAD = -1  # the plan of a query that has not been read yet
+SLACK = 1 << 14  # rows that may be kept beyond what windows need
+
+
+class SelectIndex(RangeIndex):
+    """Boxes in layers, the rows that came, and the matches of both.
+
+    Attributes
+    ----------
+    answering : bool
+        Whether queries are read here, so that rows are kept.
+    store : RowStore or None
+        None before the first row is to be kept.
+    results : Results
+    pairs : dict from slot to Pairs
+        Of joins that were read.
+    plans : list of Plan
+        Each that some query has or had; queries have its place.
+    others_need : list of Plan
+        Joins of other streams that need rows of this one.
+    told : dict from slot to Moment
+        As of when answers were last told, of queries that tell how they change.
+    """
+
+    outcomes: ClassVar[tuple[Outcome, ...]] = (
+        Outcome("match", bare=True),
+        Outcome("insert"),
+        Outcome("delete"),
+        Outcome("update"),
+    )
+    columns: ClassVar[tuple[NoticeColumn, ...]] = (
+        NoticeColumn("value", pa.float64(), "the aggregate"),
+    )
+    must_know_of_drops: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answering = False
+        self.store: RowStore | None = None
+        self.results = Results()
+        self.pairs: dict[int, Pairs] = {}
+        self.plans: list[Plan] = []
+        self.others_need: list[Plan] = []
+        self.told: dict[int, Moment] = {}
+        self.plan: Int32s = np.full(16, UNREAD, np.int32)
+        self.since: Int64s = np.zeros(16, np.int64)
+        self._codes: dict[str, int] = {}
+        self._factors: FactorTable | None = None
+        self._stream: Stream | None = None
+        self._new: list[Int32s] = []  # queries whose plans have not been read
+        self._trim_at = SLACK
+        self._pausing = False  # whether some query may be paused, and is not matched with rows
+        self._changing = False  # whether some query may tell how its answer changes
+
+    # -- queries ------------------------------------------------------------------------------
+
+    def add(self, rows: Rows, flags: Flags, *, announce: bool = True) -> None:
+        """Add queries; rows are matched with them from now on, older ones when they are read."""
+        super().add(rows, flags, announce=announce)
+        most = int(rows.slot.max()) + 1
+        if most > self.plan.size:
+            self.plan = resized(self.plan, 2 * most, UNREAD)
+            self.since = resized(self.since, 2 * most)
+        self.plan[rows.slot] = UNREAD
+        self.since[rows.slot] = self.end
+        self.results.forget(rows.slot)
+        self._new.append(rows.slot)
+        here = flags[rows.slot]
+        self._changing |= bool((here & TELLS_CHANGES).any())
+        self._pausing |= bool((here & PAUSED).any())
+
+    def pause(self, slots: Int32s) -> None:
+        """Match rows with these queries only when they are read, until they go on."""
+        self._pausing = True
+
+    def drop(self, slots: Int32s) -> None:
+        """Forget the answers of queries that have ended."""
+        self.results.forget(slots)
+        if self.pairs or self.told:
+            for slot in slots.tolist():
+                self.pairs.pop(slot, None)
+                self.told.pop(slot, None)
+
+    def renumber(self, slots: Int32s) -> None:
+        """Give all queries other slots; their matches are found anew when they are read."""
+        super().renumber(slots)
+        self.results.clear()
+        self.pairs.clear()
+        self.told = {int(slots[slot]): moment for slot, moment in self.told.items()}
+        self.plan[:] = UNREAD
+        self.since[:] = self.end
+        self._new = [part.all_rows().slot for part in self.layers]
+
+    @property
+    def end(self) -> int:
+        """The number of the next row."""
+        return 0 if self.store is None else self.store.end
+
+    def read_plans(self, said: Said) -> None:
+        """Take note of what new queries ask for; each distinct text is read once."""
+        new, self._new = self._new, []
+        if self._factors is None:
+            self._factors = FactorTable(said.stream)
+            self._stream = said.stream
+        for slots in new:
+            texts = said.text("plan", slots)
+            if texts is None:
+                continue
+            distinct = texts.dictionary_encode()
+            numbers = [UNREAD if text is None else self._number(text)
+                       for text in distinct.dictionary.to_pylist()]  # fmt: skip
+            which = np.asarray(distinct.indices.fill_null(len(numbers)))
+            self.plan[slots] = np.array([*numbers, UNREAD], np.int32)[which]
+
+    def _number(self, text: str) -> int:
+        if text not in self._codes:
+            plan = plan_of(text)[0]
+            self._codes[text] = len(self.plans)
+            self.plans.append(plan)
+            assert self._factors is not None
+            self._factors.add(plan)
+        return self._codes[text]
+
+    def live_plans(self, flags: Flags) -> list[Plan]:
+        """Return what live queries ask for, each plan once."""
+        n = min(self.plan.size, flags.size)
+        live = self.plan[:n][flags[:n] != 0]
+        return [self.plans[code] for code in np.unique(live[live >= 0]).tolist()]
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def keeps_rows(self, step: Step) -> bool:
+        """Tell whether the rows of a step are to be kept."""
+        if self.answering:
+            return bool(len(self.layers) or self.others_need or self.store is not None)
+        return bool((step.flags[: self.plan.size] & TELLS_CHANGES).any() and len(self.layers))
+
+    def process(self, step: Step) -> list[Matches | Findings]:
+        """Keep the rows, note which queries they satisfy, and return what is told of them."""
+        if not step.grouped.position.size:
+            return []
+        if not len(self.layers) and not self.others_need and self.store is None:
+            return []
+        assert step.said is not None
+        if self._new:
+            self.read_plans(step.said)
+        number = None
+        if self.keeps_rows(step):
+            if self.store is None:
+                self.store = RowStore(len(step.grouped.values) - 1)
+                self.read_past()
+            self._trim(step)
+            number = self.store.append(step)
+        found: list[Matches | Findings] = []
+        told: list[Int64s] = []
+        for part in super().process(step):
+            assert isinstance(part, Matches)
+            self._note(step, part, number, told)
+        if self._pausing and self.store is not None:
+            flags = step.flags[: self.plan.size]
+            paused = np.flatnonzero(flags & PAUSED)
+            self.since[paused] = self.store.end
+            self._pausing = bool(paused.size)
+        if told:
+            packed = np.concatenate(told)
+            found.append(Findings(packed))
+        return found
+
+    def _note(self, step: Step, part: Matches, number: Int64s | None, told: list[Int64s]) -> None:
+        """Note the matches of a step, and which of them are told."""
+        slot = part.slots[part.begin : part.ends[-1]].copy()
+        count = np.diff(part.ends, prepend=part.begin)
+        event = np.repeat(np.arange(count.size), count)
+        assert self._factors is not None
+        if self._factors.some:
+            kept = self._factors.satisfied(self.plan[slot], event, step.grouped.values)
+            slot, event = slot[kept], event[kept]
+        flags = step.flags[slot]
+        if (flags & TELLS_MATCHES).any():
+            picked = (flags & LIVE_MASK == LIVE) & (flags & TELLS_MATCHES != 0)
+            told.append(pack_findings(step.grouped.position[event[picked]], slot[picked]))
+        if number is None:
+            return
+        wanted = (flags != 0) & (flags & LAZY == 0)
+        if not wanted.all():
+            slot, event = slot[wanted], event[wanted]
+        self.results.add(slot, number[event])
+
+    def _trim(self, step: Step) -> None:
+        """Forget rows that no window needs, now and then."""
+        store = self.store
+        assert store is not None
+        if len(store) < self._trim_at:
+            return
+        kinds = step.time_type
+        plans = [*self.live_plans(step.flags), *self.others_need]
+        first = min((rows_needed(plan, store, kinds) for plan in plans), default=store.end)
+        store.forget(first)
+        self.results.forget_rows(store.first)
+        self._trim_at = 2 * len(store) + SLACK
+
+    def read_past(self) -> bool:
+        """Have all rows that the stream keeps; tell whether there are older ones than before."""
+        old = self.store
+        if self.past is None or old is None:
+            return False
+        pieces = list(self.past.pieces())
+        rows = sum(piece["key"].size for piece in pieces)
+        if rows <= len(old) and old.end:
+            return False
+        store = RowStore(old.attributes)
+        store.begin_at(max(0, old.end - rows))
+        for piece in pieces:
+            store.extend(piece)
+        if old.reach is not None and old.reach < store.reach:
+            store.set_back(old.reach)
+        store.lost = self.past.lost()
+        whole = self.past.whole_rows()
+        if whole is not None:
+            store.whole = store.end - whole
+        self.since = np.maximum(self.since, old.first) if old.end else self.since + store.end
+        self.store = store
+        self.results.forget_held()
+        self.pairs.clear()
+        return True
+
+    def have_rows(self, attributes: int) -> None:
+        """Have the rows that the stream keeps, where no event came since a query did."""
+        if self.store is None and self.past is not None:
+            self.store = RowStore(attributes)
+            self.read_past()
+
+    def take_over(self, store: RowStore) -> None:
+        """Have the rows that were kept; matches are found anew."""
+        self.store = store
+        self.since[:] = store.end
+        self.results.clear()
+        self.pairs.clear()
+
+    def set_back(self, time: int | float, time_type: pa.DataType, said: Said) -> None:
+        """Forget that time has come further than this."""
+        if self.store is not None:
+            self.store.set_back(time)
+
+    def tells_changes(self) -> bool:
+        """Tell whether some query may tell how its answer changes."""
+        return self._changing
+
+    def net_changes(
+        self,
+        flags: Flags,
+        now: Any,  # noqa: ANN401 - a number
+        time_type: pa.DataType | None,
+        said: Said,
+    ) -> Changed | None:
+        """Return how answers changed, of the queries that tell it and are not paused."""
+        flags = flags[: self.plan.size]
+        telling = np.flatnonzero(flags & TELLS_CHANGES)
+        self._changing = bool(telling.size)
+        slots = telling[flags[telling] & LIVE_MASK == LIVE]
+        if not slots.size:
+            return None
+        self.have_rows(len(said.stream.attributes))
+        if self.store is None:
+            return None
+        if self._new:
+            self.read_plans(said)
+        reach = self.store.reach
+        if reach is not None and (now is None or reach > now):
+            now = reach
+        if isinstance(now, np.generic):
+            now = now.item()
+        moment = Moment(self.store.end, now)
+        lazy = (flags[slots] & LAZY != 0).tolist()
+        return net_changes(self, slots.tolist(), lazy, moment, time_type, said.stream)
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def held(self, slot: int, *, lazy: bool) -> Held:
+        """Return all rows that satisfy a query, as far as they are kept."""
+        store = self.store
+        assert store is not None
+        held = self.results.held(slot)
+        if held.upto < store.first:
+            held.upto = store.first
+        since = store.end if lazy else int(self.since[slot])
+        if held.upto < since:
+            held.extend(self.probe(slot, range(held.upto, min(since, store.end))))
+            held.upto = since
+        if not lazy and held.upto < store.end:
+            self.results.catch_up(slot, held, store.end)
+        return held
+
+    def probe(self, slot: int, rows: range) -> Int64s:
+        """Return the rows of a range that satisfy a query: a new query meets old rows."""
+        store = self.store
+        assert store is not None
+        (boxes,) = self.layers.find(np.array([slot], np.int32))
+        found: Int64s | None = None
+        low, high = boxes.low[:, 0], boxes.high[:, 0]
+        for place, attribute in enumerate(boxes.shape.attributes):
+            if attribute < 0:
+                continue
+            if found is None:
+                found = store.within(attribute, low[place], high[place], rows)
+            else:
+                values = store.values(attribute, found)
+                kept = values >= low[place]
+                if high[place] == high[place]:
+                    kept &= values < high[place]
+                found = found[kept]
+        if found is None:
+            found = np.arange(rows.start, rows.stop)
+        if boxes.shape.keyed:
+            found = found[store.column("key", found) == boxes.key[0]]
+        return self._satisfying(int(self.plan[slot]), found, store)
+
+    def _satisfying(self, plan: int, rows: Int64s, store: RowStore) -> Int64s:
+        factors = self._factors
+        if factors is None or not factors.some or not rows.size:
+            return rows
+        values = store.rows_of_values(rows)
+        plans = np.full(rows.size, plan, np.int32)
+        kept = factors.satisfied(plans, np.arange(rows.size), values)
+        return rows[kept]
+
+    def prepare(self, said: Said) -> None:
+        """Take note of what new queries ask for."""
+        self.read_plans(said)
+
+    def explain(self, slot: int) -> Explained | None:
+        """Return which structure finds a query, and what is kept for it."""
+        found = super().explain(slot)
+        if found is None or self.plan[slot] == UNREAD or self._stream is None:
+            return found
+        return replace(found, further=memory_of(self.plans[self.plan[slot]], self._stream))
+
+    # -- state --------------------------------------------------------------------------------
+
+    def parts(self, queries: Callable[[], Int32s], keys: Callable[[], int]) -> Sequence[Part]:
+        """Return the rows that are kept."""
+        return (SelectPart(self, queries, keys),)
+
+    def nbytes(self) -> int:
+        """Return the bytes of the structures."""
+        rows = 0 if self.store is None else self.store.nbytes()
+        return super().nbytes() + rows + self.results.nbytes()

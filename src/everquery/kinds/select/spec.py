@@ -1,0 +1,281 @@
+"""The select query: columns or aggregates over past and future events, read on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from everquery.errors import InvalidQueryError
+from everquery.kinds.select.names import unknown_column
+from everquery.kinds.select.plan import Column, Plan, print_plan
+from everquery.kinds.select.reader import plan_of
+from everquery.queries.box import Box
+from everquery.queries.fields import ChoiceField, TextField, declared
+from everquery.queries.numbers import Bools
+from everquery.queries.spec import Query, SaidColumns
+from everquery.stream import Stream
+
+PLAN = TextField(
+    "plan",
+    meaning="What is selected, and over which window; the box and the key restrict it further.",
+    takes="SELECT ... [WHERE ...] [GROUP BY ...] BEGIN ... END ...",
+    in_clause=True,
+    example="'SELECT * BEGIN NOW - 1000 ROWS END NOW'",
+)
+TELL = ChoiceField(
+    "tell",
+    choices=("nothing", "matches", "changes"),
+    meaning="Whether rows are told as they come, or how the answer changes; else it is only read.",
+    in_clause=True,
+)
+UPKEEP = ChoiceField(
+    "upkeep",
+    choices=("auto", "eager", "lazy"),
+    meaning="When rows are matched: as they come and in bulk (auto), also put into the answer"
+    " (eager), or when the answer is read (lazy).",
+)
+
+
+@dataclass(frozen=True)
+class Select(Query):
+    """Select columns or aggregates over a window of past and future events, read on demand.
+
+    Parameters
+    ----------
+    plan : str
+        ``SELECT columns | aggregates [WHERE ...] [GROUP BY ...] BEGIN ... END ...``; of a join,
+        ``FROM r, s`` too. What the condition compares with constants becomes the box and the key.
+    box : mapping from attribute to range, optional
+    tell : {"nothing", "matches", "changes"}
+        Whether each row is told as it comes (event ``match``), or how the answer changes with each
+        batch (``insert``, ``delete``, ``update``).
+    upkeep : {"auto", "eager", "lazy"}
+        When rows are matched.
+
+    Examples
+    --------
+    >>> Select("s", "SELECT symbol, price WHERE price > 40 BEGIN NOW - 1000 ROWS END NOW").plan
+    'SELECT symbol, price BEGIN NOW - 1000 ROWS END NOW'
+    """
+
+    box: Mapping[str, Any] = field(default_factory=lambda: Box({}), kw_only=True)
+    plan: str = field(metadata=declared(PLAN))
+    tell: str = field(default="nothing", kw_only=True, metadata=declared(TELL))
+    upkeep: str = field(default="auto", kw_only=True, metadata=declared(UPKEEP))
+
+    kind: ClassVar[str] = "select"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.plan, str):
+            try:
+                self._read_plan()
+            except InvalidQueryError as error:
+                raise InvalidQueryError(f"query {self.id!r}: {error}") from None
+        super().__post_init__()
+        reason = bad_telling(self.parsed, self.tell, throttled=self.throttle is not None)
+        if reason:
+            raise InvalidQueryError(f"query {self.id!r}: {reason}")
+
+    def _read_plan(self) -> None:
+        """Move what the text says of a box and a key there, and write the rest in one way."""
+        plan, condition = plan_of(self.plan)
+        if condition.box:
+            given = Box(self.box)
+            twice = sorted(set(given) & set(condition.box))
+            if twice:
+                raise InvalidQueryError(
+                    f"{twice[0]} is restricted by the box and by the plan; say it once"
+                )
+            object.__setattr__(self, "box", Box({**given, **condition.box}))
+        if condition.key is not None:
+            if self.key is not None and self.key != condition.key:
+                raise InvalidQueryError(
+                    f"the key is {self.key!r}, and {condition.key!r} in the plan; give one"
+                )
+            object.__setattr__(self, "key", condition.key)
+        object.__setattr__(self, "plan", print_plan(plan))
+
+    @property
+    def parsed(self) -> Plan:
+        """The plan, read."""
+        return plan_of(self.plan)[0]
+
+    @property
+    def tell_matches(self) -> bool:
+        """Whether rows are told as they come."""
+        return self.tell == "matches"
+
+    @property
+    def tell_changes(self) -> bool:
+        """Whether it is told how the answer changes."""
+        return self.tell == "changes"
+
+    @property
+    def upkeep_eager(self) -> bool:
+        """Whether the answer is made up as rows come."""
+        return self.upkeep == "eager"
+
+    @property
+    def upkeep_lazy(self) -> bool:
+        """Whether rows are matched when the answer is read."""
+        return self.upkeep == "lazy"
+
+    @property
+    def looks_across_keys(self) -> bool:
+        """Whether this query looks at the events of all keys together."""
+        return self.tell_changes and self.key is None
+
+    @classmethod
+    def rows_across_keys(cls, keyed: bool, options: Mapping[str, Bools], n: int) -> Bools:
+        """Tell which queries of a block of `n` look at the events of all keys together."""
+        return np.zeros(n, np.bool_) if keyed else options["tell_changes"].copy()
+
+    def misfit(self, stream: Stream) -> str | None:
+        """Return why such a query can't be on the stream, or None."""
+        reason = misfit(self.parsed, stream)
+        if reason is None and self.tell_changes:
+            reason = bad_groups(self.parsed, stream)
+        return reason
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams of a join."""
+        return tuple(source.stream for source in self.parsed.sources)
+
+    def misfit_of_other(self, stream: Stream) -> str | None:
+        """Return why the second stream of a join can't be this one, or None."""
+        return misfit_of_other(self.parsed, stream)
+
+    @classmethod
+    def told_if(cls, options: Mapping[str, Bools]) -> Mapping[str, Bools]:
+        """Return which queries of a block tell some events, by event."""
+        changes = dict.fromkeys(("insert", "delete", "update"), options["tell_changes"])
+        return {"match": options["tell_matches"], **changes}
+
+    @classmethod
+    def bad_rows(cls, said: SaidColumns) -> Iterator[tuple[Bools, str]]:
+        """Yield which rows of a table can't be for what several columns say together, and why."""
+        texts = said.texts["plan"]
+        distinct = texts.dictionary_encode()
+        which = np.asarray(distinct.indices.fill_null(-1))
+        yield which < 0, "plan is null"
+        for number, text in enumerate(distinct.dictionary.to_pylist()):
+            here = which == number
+            try:
+                plan, condition = plan_of(text)
+            except InvalidQueryError as error:
+                yield here, str(error)
+                continue
+            if condition.box or condition.key is not None:
+                yield here, "its plan restricts columns that ranges and the key say in a table"
+            elif print_plan(plan) != text:
+                yield here, f"plan is not in its usual form, {print_plan(plan)}"
+            reason = misfit(plan, said.stream)
+            if reason:
+                yield here, reason
+            reason = bad_groups(plan, said.stream)
+            if reason:
+                yield here & said.options["tell_changes"], reason
+            throttled = said.has_span("throttle")
+            for tell in ("matches", "changes"):
+                told = here & said.options[f"tell_{tell}"]
+                yield from _bad_telling(plan, tell, told, throttled)
+
+
+def _bad_telling(
+    plan: Plan, tell: str, told: Bools, throttled: Bools
+) -> Iterator[tuple[Bools, str]]:
+    for held in (False, True):
+        reason = bad_telling(plan, tell, throttled=held)
+        if reason:
+            yield told & (throttled == held), reason
+
+
+def bad_telling(plan: Plan, tell: str, *, throttled: bool) -> str | None:
+    """Return why a query can't tell this, or None."""
+    if tell == "nothing":
+        return "throttle is for queries that tell; this one is read" if throttled else None
+    if plan.joins:
+        return "a join is read on demand; leave EMIT out"
+    if plan.end.kind != "now":
+        return "what is told is told as it comes; let the window END NOW"
+    if plan.distinct:
+        return "DISTINCT is of answers that are read; leave EMIT or DISTINCT out"
+    if tell == "matches":
+        if plan.aggregates:
+            return "an aggregate does not only grow; EMIT CHANGES tells how it moves"
+        if plan.begin.kind in ("time", "row"):
+            return "EMIT MATCHES tells all rows that come; let the window BEGIN NOW - ... or OLDEST"
+        return None
+    if throttled:
+        return "EMIT CHANGES is told once a batch; leave throttle out"
+    measured = [item for item in plan.items if item.function]
+    if len(measured) > 1:
+        return "a notice tells one value; register one query for each aggregate"
+    if plan.having:
+        return "HAVING is of answers that are read; leave EMIT or HAVING out"
+    return None
+
+
+def bad_groups(plan: Plan, stream: Stream) -> str | None:
+    """Return why changes of a plan's groups can't be told, or None."""
+    if not plan.groups or [column.name for column in plan.groups] == [stream.key]:
+        return None
+    return "a notice is about a key; group by the key, or leave EMIT CHANGES out"
+
+
+def misfit(plan: Plan, stream: Stream) -> str | None:
+    """Return why a plan can't be on a stream, or None."""
+    if plan.joins:
+        if plan.sources[0].stream != stream.name:
+            first = plan.sources[0].stream
+            return f"it begins FROM {first!r}, so it belongs to that stream, not {stream.name!r}"
+        if plan.window == "landmark" and getattr(stream, "keep", None) is None:
+            return (
+                f"a join that BEGINs at {plan.begin} needs all rows of both streams for ever; the"
+                " bound that is missing is BEGIN NOW - a span or ROWS, or keep= of the streams"
+            )
+    if stream.time is None and False in (plan.begin.by_rows, plan.end.by_rows):
+        return f"stream {stream.name!r} has no time column; let the window go by ROWS"
+    return _bad_column(plan, stream, 0)
+
+
+def _bad_column(plan: Plan, stream: Stream, side: int) -> str | None:
+    """Return what is wrong with a column of one of the streams, or None."""
+    compared = [
+        column
+        for factor in plan.factors
+        for column in (factor.left, factor.right)
+        if column is not None
+    ]
+    items = [*plan.items, *(each.item for each in plan.having)]
+    selected = [item.column for item in items if item.column is not None]
+    columns: list[Column] = [*compared, *selected, *plan.groups]
+    for column in columns:
+        if column.side == side and column.name not in stream.columns():
+            return unknown_column(column.name, stream)
+    for column in compared:
+        if column.side == side and column.name not in (*stream.attributes, stream.key):
+            return f"{column.name} can't be compared: conditions are on attributes and the key"
+    measured = (*stream.attributes, stream.weight)
+    for item in items:
+        of = item.column
+        if of is None or of.side != side or item.function in (None, "COUNT"):
+            continue
+        if of.name not in measured:
+            return f"{item.function} is of attributes and the weight, not of {of.name}"
+    if not plan.joins and any(column.name == stream.key for column in compared):
+        return f"{stream.key} is the key, and is compared with a string or an integer only"
+    return None
+
+
+def misfit_of_other(plan: Plan, stream: Stream) -> str | None:
+    """Return why the second stream of a join can't be this one, or None."""
+    if stream.time is None and False in (plan.begin.by_rows, plan.end.by_rows):
+        return f"stream {stream.name!r} has no time column; let the window go by ROWS"
+    if plan.window == "landmark" and getattr(stream, "keep", None) is None:
+        return f"a join that BEGINs at {plan.begin} needs keep= of stream {stream.name!r}"
+    return _bad_column(plan, stream, 1)

@@ -1,0 +1,182 @@
+"""Answers as Arrow tables: rows or pairs of rows, projected, distinct or aggregated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everquery.core.arrays import Array, Floats, Int64s
+from everquery.core.times import as_time
+from everquery.kinds.select.factors import holds
+from everquery.kinds.select.plan import Column, Item, Plan
+from everquery.kinds.select.store import RowStore
+from everquery.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One stream of a query: its rows, and what their columns are.
+
+    Attributes
+    ----------
+    stream : Stream
+    store : RowStore
+    keys : function
+        Returns all keys as an Arrow array, in the order of their numbers.
+    time_type : Arrow type or None
+    now : number or None
+        How far time has come.
+    """
+
+    stream: Stream
+    store: RowStore
+    keys: Callable[[], pa.Array]
+    time_type: pa.DataType | None
+    now: Any = None
+
+    def column(self, name: str, rows: Int64s) -> pa.Array:
+        """Return a column of rows, null where a value is unknown."""
+        stream, store = self.stream, self.store
+        if name == stream.key:
+            return self.keys().take(pa.array(store.column("key", rows)))
+        if name == stream.time:
+            return as_time(store.column("time", rows), self.time_type or pa.int64())
+        if name in stream.attributes:
+            values = store.values(stream.attributes.index(name), rows)
+            missing = np.isnan(values)
+            return pa.array(values, mask=missing) if missing.any() else pa.array(values)
+        weight = store.column("weight", rows)
+        return pa.array(weight, mask=weight <= 0)
+
+    def numbers(self, name: str, rows: Int64s) -> Floats:
+        """Return a column that can be added up; NaN where a value is unknown."""
+        if name in self.stream.attributes:
+            return self.store.values(self.stream.attributes.index(name), rows)
+        weight = self.store.column("weight", rows)
+        return np.where(weight > 0, weight, np.nan)
+
+
+def shown_items(plan: Plan, streams: Sequence[Stream]) -> list[tuple[str, Item]]:
+    """Return what the answer has, by name; ``*`` is all columns."""
+    items = plan.items
+    if items[0].function is None and items[0].column is None:
+        columns = [Column(s, name) for s, each in enumerate(streams) for name in each.columns()]
+        items = tuple(Item(None, column) for column in columns)
+        named = Plan(items, plan.begin, plan.end, sources=plan.sources)
+        return [(named.name_of(item), item) for item in items]
+    return [(plan.name_of(item), item) for item in items]
+
+
+def rows_table(plan: Plan, sides: Sequence[Side], rows: Sequence[Int64s]) -> pa.Table:
+    """Return the columns of rows, or of pairs of rows, one behind the other."""
+    items = shown_items(plan, [side.stream for side in sides])
+    columns = {
+        name: sides[item.column.side].column(item.column.name, rows[item.column.side])
+        for name, item in items
+        if item.column is not None
+    }
+    table = pa.table(columns)
+    return first_of_each(table) if plan.distinct else table
+
+
+def first_of_each(table: pa.Table) -> pa.Table:
+    """Return distinct rows, each where it comes first."""
+    names = table.column_names
+    numbered = table.append_column("everquery.place", pa.array(np.arange(table.num_rows)))
+    first = numbered.group_by(names, use_threads=False).aggregate([("everquery.place", "min")])
+    return table.take(pa.array(np.sort(first["everquery.place_min"].to_numpy())))
+
+
+def aggregates_table(plan: Plan, sides: Sequence[Side], rows: Sequence[Int64s]) -> pa.Table:
+    """Return the aggregates of rows, or of pairs of rows: of all, or group by group."""
+    streams = [side.stream for side in sides]
+    items = shown_items(plan, streams)
+    groups = [sides[each.side].column(each.name, rows[each.side]) for each in plan.groups]
+    group, firsts = _groups(groups, rows[0].size)
+    n = firsts.size if plan.groups else 1
+
+    def value(item: Item) -> pa.Array:
+        if item.function is None:
+            place = plan.groups.index(item.column)
+            return groups[place].take(pa.array(firsts))
+        return _aggregate(item, sides, rows, group, n)
+
+    kept = np.ones(n, np.bool_)
+    for each in plan.having:
+        found = value(each.item).cast(pa.float64())
+        numbers = np.where(found.is_null(), np.nan, found.fill_null(0.0))
+        kept &= holds(numbers, each.operator, each.constant)
+    table = pa.table({name: value(item) for name, item in items})
+    if not kept.all():
+        table = table.filter(pa.array(kept))
+    return first_of_each(table) if plan.distinct else table
+
+
+def _groups(columns: Sequence[pa.Array], n: int) -> tuple[Int64s, Int64s]:
+    """Return the group of each row, and the first row of each group, in order of these."""
+    if not columns:
+        return np.zeros(n, np.int64), np.zeros(1, np.int64)
+    codes: Array = np.zeros(n, np.int64)
+    for column in columns:
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        size = len(encoded.dictionary) + 1
+        codes = codes * size + np.asarray(encoded.indices)
+        _, codes = np.unique(codes, return_inverse=True)
+    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(order.size, np.int64)
+    rank[order] = np.arange(order.size)
+    return rank[group.ravel()], first[order]
+
+
+def _aggregate(
+    item: Item, sides: Sequence[Side], rows: Sequence[Int64s], group: Int64s, n: int
+) -> pa.Array:
+    if item.column is None:
+        return pa.array(np.bincount(group, minlength=n))
+    side, mine = sides[item.column.side], rows[item.column.side]
+    if item.column.name in (side.stream.key, side.stream.time):  # never unknown
+        return pa.array(np.bincount(group, minlength=n))
+    values = side.numbers(item.column.name, mine)
+    known = values == values
+    values, group = values[known], group[known]
+    count = np.bincount(group, minlength=n)
+    if item.function == "COUNT":
+        return pa.array(count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        match item.function:
+            case "MIN":
+                found = np.full(n, np.inf)
+                np.minimum.at(found, group, values)
+            case "MAX":
+                found = np.full(n, -np.inf)
+                np.maximum.at(found, group, values)
+            case _:
+                found = np.bincount(group, weights=values, minlength=n).astype(np.float64)
+                if item.function == "AVG":
+                    found = found / count
+    return pa.array(found, mask=count == 0)
+
+
+def one_row(plan: Plan, numbers: Sequence[tuple[int, float, float, float] | int]) -> pa.Table:
+    """Return aggregates of all rows: count, sum, least and largest of each item, or a count."""
+    columns: dict[str, pa.Array] = {}
+    for item, found in zip(plan.items, numbers, strict=True):
+        value: int | float | None
+        if isinstance(found, int):
+            value = found
+        else:
+            count, total, low, high = found
+            assert item.function is not None
+            known = {"COUNT": count, "SUM": total, "MIN": low, "MAX": high}
+            value = total / count if item.function == "AVG" and count else known.get(item.function)
+            if not count and item.function != "COUNT":
+                value = None
+        kind = pa.int64() if item.function == "COUNT" else pa.float64()
+        columns[plan.name_of(item)] = pa.array([value], kind)
+    return pa.table(columns)

@@ -1,0 +1,35 @@
+"""The statistics that windows have, and what has to be kept of their events."""
+
+from __future__ import annotations
+
+# Statistics, by their place in the spec's list, from 1 on.
+COUNT, SUM, MEAN, VARIANCE, MIN, MAX, DISTINCT, L1, L2 = range(1, 10)
+
+# Families: what is kept of the events in a window. Statistics of one family share it.
+COUNTS, SUMS, SQUARES, MINIMA, MAXIMA, VALUES, VECTORS = range(7)
+
+FAMILY = {
+    COUNT: COUNTS,
+    SUM: SUMS,
+    MEAN: SUMS,
+    VARIANCE: SQUARES,
+    MIN: MINIMA,
+    MAX: MAXIMA,
+    DISTINCT: VALUES,
+    L1: VECTORS,
+    L2: VECTORS,
+}
+
+MEASURES = (1, 3, 3, 1, 1, 1, 2)
+"""How many numbers an entry has. Of the first three families they are totals of all events up to
+it: events; events, values above 0 and below 0; events, values and their squares, both counted from
+the lane's first value. Of the others they are what the event brought: its value, and of vectors the
+place in the vector."""
+
+RESTS = (0, 2, 2, 0, 0, 0, 0)
+"""How many of these, but for the first, also have what they round off: the totals of values."""
+
+LARGEST = 1e140
+"""Larger values have no place in a sum: a few squares of them would be beyond float64."""
+
+UNCOUNTED = -1  # how many events a value is of, where nobody knows

@@ -1,0 +1,201 @@
+"""How events come into lanes, with what their queries are told on the way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from everquery.core.arrays import Array, Floats, Int32s, Int64s
+from everquery.core.jit import kernel
+from everquery.index.flags import Flags
+from everquery.kinds.window.families import MINIMA, SQUARES
+from everquery.kinds.window.lanes import (
+    LANES,
+    SPARE,
+    Lanes,
+    Pools,
+    append_totals,
+    append_value,
+    forget_left,
+    is_taken,
+    more_room,
+    thin,
+)
+from everquery.kinds.window.telling import Members, Told, look
+from everquery.state.pairs import FREE, SLOT_MASK, find_pair
+
+ALL = -1  # where a run's matches begin, if all events match
+
+# Places in `counts`, behind those of the lanes.
+RUN, EVENT, MATCH, TOLD = range(2, 6)
+
+
+class Groups(NamedTuple):
+    """What lanes of the same events have in common, by group.
+
+    Attributes
+    ----------
+    attribute, by : int32
+        Whose values are kept, and of vectors whose values are the places; -1 is a value of 0.
+    longest : like marks
+        The longest window that any query has asked for.
+    error : float64
+        How far off a total may be, as a share; 0 for exact lanes.
+    """
+
+    attribute: Int32s
+    by: Int32s
+    longest: Array
+    error: Floats
+
+
+class Runs(NamedTuple):
+    """Lanes, each with the events of its key, or all, and those of them in its box.
+
+    Attributes
+    ----------
+    lane : int64
+    begin, end : int64
+        Where the events are.
+    first, stop : int64
+        Where its matches begin and end; `ALL` if all events match.
+    match : int64
+        The places of matching events, lane by lane, ascending.
+    """
+
+    lane: Int64s
+    begin: Int64s
+    end: Int64s
+    first: Int64s
+    stop: Int64s
+    match: Int64s
+
+
+@kernel
+def take_runs(
+    family: int,
+    timed: bool,
+    each: bool,
+    runs: Runs,
+    marks: Array,
+    values: Floats,
+    flags: Flags,
+    groups: Groups,
+    members: Members,
+    lanes: Lanes,
+    pools: Pools,
+    never: Array,
+    counts: Int64s,
+    told: Told,
+) -> tuple[bool, Told]:
+    """Take events into lanes, and tell their queries.
+
+    Cost: an entry a match; in approximate lanes, a thinning of all entries now and then.
+
+    Parameters
+    ----------
+    each : bool
+        Whether queries are told at each event, not only at a run's last.
+    marks : those of the events, where `timed`; else rows are counted here
+    values : float64, shape (attributes, events)
+    counts : lanes and places in use; the run, event and match to go on with; how much was told
+    told : what is told so far
+
+    Returns
+    -------
+    False if it needs more room for entries, to go on; and what is told.
+    """
+    n = counts[TOLD]
+    resumed = counts[EVENT] >= 0
+    # Outside of the loops: to take an array out of a tuple costs as much as an event.
+    used_of, room_of, start_of, limit_of = lanes.used, lanes.room, lanes.start, lanes.limit
+    seen_of, shift_of, soonest_of = lanes.seen, lanes.shift, lanes.soonest
+    mark_of, total, rest = pools.mark, pools.total, pools.rest
+    base, base_rest = pools.base, pools.base_rest
+    match_of, errors, longest_of = runs.match, groups.error, groups.longest
+    thinned = not each and family < MINIMA
+    watched = timed and each
+    for run in range(counts[RUN], runs.lane.size):
+        lane = runs.lane[run]
+        group = int(lanes.pair[lane] & SLOT_MASK)
+        attribute, by_attribute = groups.attribute[group], groups.by[group]
+        begin, match, stop = runs.begin[run], runs.first[run], runs.stop[run]
+        if resumed:
+            begin, match = counts[EVENT], counts[MATCH]
+            resumed = False
+        for event in range(begin, runs.end[run]):
+            mark = marks[event] if timed else seen_of[lane] + 1
+            looking = True
+            # Moments before the event, then the event: in one loop, so that what is told is
+            # compiled once.
+            while looking:
+                now, place = soonest_of[lane], -1 - event
+                passing = watched and limit_of[lane] > 0 and now <= mark and now < never[0]
+                if not passing:
+                    now, place = mark, event
+                    if match == ALL or (match < stop and match_of[match] == event):
+                        value = values[attribute, event] if attribute >= 0 else 0.0
+                        by = values[by_attribute, event] if by_attribute >= 0 else 0.0
+                        if is_taken(family, value, by):
+                            if used_of[lane] == room_of[lane]:
+                                # What no query will look at again, if that is worth moving the
+                                # rest.
+                                least = 1 + (used_of[lane] >> 2)
+                                forget_left(
+                                    family, longest_of[group], mark, least, pools, lanes, lane
+                                )
+                                full = used_of[lane] == room_of[lane]
+                                if full and not more_room(pools, lanes, lane, counts):
+                                    counts[RUN], counts[EVENT], counts[MATCH] = run, event, match
+                                    counts[TOLD] = n
+                                    return False, told
+                            if limit_of[lane] == 0:
+                                limit_of[lane] = SPARE
+                                shift_of[lane] = value
+                            used, start = int(used_of[lane]), int(start_of[lane])
+                            if family <= SQUARES:
+                                append_totals(
+                                    family, total, rest, base, base_rest, shift_of[lane], lane,
+                                    start + used, used, value,
+                                )  # fmt: skip
+                            else:
+                                used = append_value(
+                                    family, mark_of, total, start, used, value + 0.0, by + 0.0
+                                )
+                            mark_of[start + used] = mark
+                            used_of[lane] = used + 1
+                            if thinned and used + 1 >= limit_of[lane]:
+                                forget_left(family, longest_of[group], mark, 1, pools, lanes, lane)
+                                used = thin(
+                                    family, errors[group], pools, lane, start, int(used_of[lane])
+                                )
+                                used_of[lane] = used
+                                limit_of[lane] = used + max(SPARE, used >> 3)
+                        if match != ALL:
+                            match += 1
+                    looking = False
+                    if limit_of[lane] > 0:
+                        seen_of[lane] = mark
+                        looking = each or event + 1 == runs.end[run]
+                    if looking:
+                        lanes.dirty[lane] = 1
+                if looking:
+                    n, told = look(
+                        family, timed, each, lane, now, place, flags, members, lanes, pools,
+                        never[0], told, n,
+                    )  # fmt: skip
+                looking = passing
+    counts[RUN] = runs.lane.size
+    counts[TOLD] = n
+    return True, told
+
+
+@kernel
+def find_lanes(pairs: Int64s, table: Int32s, lanes: Lanes, counts: Int64s, out: Int64s) -> None:
+    """Write the lane of each pair; a new one, for which there is room, where there is none."""
+    for i in range(pairs.size):
+        place = find_pair(pairs[i], table, lanes.pair)
+        if table[place] == FREE:
+            table[place] = counts[LANES]
+            lanes.pair[counts[LANES]] = pairs[i]
+            counts[LANES] += 1
+        out[i] = table[place]
