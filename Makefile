@@ -9,18 +9,18 @@ BIN := $(VENV)/bin
 demo: java $(VENV)/.installed
 	$(BIN)/everquery demo
 
-# Two processes, one of which has Spark: both cores are busy, and one Java is enough. Loops are
-# compiled first, so that the two do not compile the same ones.
-PYTEST := EVERQUERY_ATTACK_WORKERS=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup
+# Loops are compiled first, so that the processes do not compile the same ones.
+PYTEST := EVERQUERY_ATTACK_WORKERS=1 $(BIN)/pytest --numprocesses
 
+# Three processes, one of which has Spark: it waits half of the time, so that both cores are busy.
 test: java $(VENV)/.installed-dev
 	$(BIN)/everquery warm-up
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -m "not slow and not long"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) 3 --dist loadgroup -m "not slow and not long"
 
 # What CI runs besides: the tests that take longer, and more examples of what is random.
 test-long: java $(VENV)/.installed-dev
-	$(PYTEST) -m "long and not slow" tests
-	$(PYTEST) -m "not slow and not long and not spark" tests/conformance
+	$(PYTEST) 2 -m "long and not slow" tests
+	$(PYTEST) 2 -m "not slow and not long and not spark" tests/conformance
 
 # Every test, also those that take minutes each.
 test-all: java $(VENV)/.installed-dev

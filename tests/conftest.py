@@ -28,17 +28,32 @@ def pytest_configure(config):
             config.addinivalue_line("filterwarnings", f"ignore:{what} encountered:RuntimeWarning")
 
 
-@pytest.hookimpl(tryfirst=True)  # the groups of xdist are read behind this
 def pytest_collection_modifyitems(items):
-    """Mark what is long or slow; give all that needs Spark or a broker to one process."""
+    """Mark what is long or slow."""
     for item in items:
         name = item.nodeid.removeprefix("tests/")
         if name.startswith(LONG):
             item.add_marker(pytest.mark.long)
         if name.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
-        if item.get_closest_marker("spark") or item.get_closest_marker("kafka"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give all that starts Spark to one process, where groups are asked for.
+
+    The groups that xdist knows by marks are lost with pytest 9.2: test ids do not change any more.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class SparkApart(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            on_spark = nodeid.startswith("tests/conformance/") and "[spark" in nodeid
+            return "spark" if on_spark or nodeid.startswith("tests/spark/") else nodeid
+
+    return SparkApart(config, log)
 
 
 @pytest.fixture(scope="session")
