@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -320,6 +321,20 @@ def test_a_file_that_is_moved_away_and_comes_back(file, caplog):
         end = reader.latest(place, queries=10)
         assert caplog.records[-1].getMessage() == "the registry of 'trades' answers again"
     assert [row.position for row in reader.rows(place, end)] == [1]
+
+
+def test_a_reader_that_begins_anew_waits_for_its_first_answer(file, monkeypatch):
+    path, engine, reader, place = file
+    engine.register(query("b"))
+    reader._thread.submit(reader._drop).result()  # the claim is free
+    again = Follower(f"sqlite:///{path}", "trades", answer_seconds=0.01)
+    slow = threading.Event()
+    look = again._look
+    monkeypatch.setattr(again, "_look", lambda *given: slow.wait(0.3) or look(*given))
+    assert again.latest(place, queries=10).position == 2
+    engine.register(query("c"))
+    assert again.latest(replace(place, position=2), queries=10).position == 2
+    ended(again)
 
 
 def test_what_was_read_already_needs_no_registry(file):

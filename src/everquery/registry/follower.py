@@ -34,6 +34,7 @@ from everquery.registry.rows import LogRow, logged_change
 from everquery.stream import Stream
 
 ANSWER_SECONDS = 1.0
+FIRST_SECONDS = 15.0  # a process that has just begun has imports and a connection to make
 LATE_SECONDS = 0.02  # what an answer that is late already is waited for
 START_SECONDS = 60.0
 RETRY_SECONDS = 0.5
@@ -86,6 +87,9 @@ class Follower:
         Its name.
     answer_seconds : float
         How long `latest` waits for an answer.
+    first_seconds : float
+        How long it waits for its first one, so that a job that is started again knows of all
+        queries that were registered before.
     start_seconds : float
         How long it waits where nothing can go on without an answer.
     """
@@ -96,10 +100,12 @@ class Follower:
         stream: str,
         *,
         answer_seconds: float = ANSWER_SECONDS,
+        first_seconds: float = FIRST_SECONDS,
         start_seconds: float = START_SECONDS,
     ) -> None:
         self._url, self._stream = url, stream
-        self._answer_seconds, self._start_seconds = answer_seconds, start_seconds
+        self._answer_seconds, self._first_seconds = answer_seconds, first_seconds
+        self._start_seconds = start_seconds
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="everquery-registry")
         self._registry: Registry | None = None
         self._claim: Claim | None = None
@@ -221,7 +227,8 @@ class Follower:
         """Return an answer if there is one soon; an answer that comes later is the next one."""
         asked, patience = self._asked, LATE_SECONDS
         if asked is None or asked[0] != start:
-            asked, patience = (start, self._thread.submit(ask)), self._answer_seconds
+            asked = start, self._thread.submit(ask)
+            patience = self._first_seconds if self.head is None else self._answer_seconds
         self._asked = asked
         try:
             news = self._answered(asked[1].result(patience))
