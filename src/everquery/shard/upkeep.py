@@ -55,9 +55,10 @@ class Upkeep:
         walked = 0 if self._arrived is None else arrived - self._arrived
         self._arrived = arrived
         sweeping = catalog.dropped >= self._sweep_at and not loading
-        for index in self._contents.indexes.values():
+        at_work = self._contents.at_work()
+        for _, index in at_work:
             index.layers.walked(walked)
-        for kind, index in self._contents.indexes.items():
+        for kind, index in at_work:
             merge = index.layers.due_merge(catalog.flags, loading=loading)
             if merge is None and sweeping:
                 merge = index.layers.due_sweep(catalog.flags)
