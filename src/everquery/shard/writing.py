@@ -75,7 +75,7 @@ def write_notices(
         places = names.catalog.owner, names.catalog.labels
         columns += [_texts(codes, notices.slot, texts) for codes in places]
     columns.append(room.column(begins.ids, _ID, 16))
-    return pa.Table.from_arrays(columns, names=layout.names)
+    return pa.Table.from_arrays(columns, schema=layout.schema)
 
 
 class _Room:
