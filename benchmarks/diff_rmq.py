@@ -19,7 +19,7 @@ from everquery.core.jit import kernel
 from everquery.index.cei import CeiSegment
 from everquery.index.rows import Rows
 from everquery.index.sort_keys import PLACE_SHIFT, SLOT_SHIFT
-from everquery.state.admission_loops import group_rows, survey
+from everquery.state.admission_loops import group_rows
 
 ENTER, LEAVE = 0, 1  # the codes of our index, so that what is written can be compared
 CHUNK = 1_000  # events whose matching sets are held at once: they stay in the cache
@@ -84,13 +84,12 @@ class Grouping:
 
     def __call__(self, key: Int32s) -> tuple[Int32s, Int64s, Int64s]:
         """Return the keys, where each one's rows begin, and the rows."""
-        touched = np.empty(key.size, np.int32)
-        groups, _ = survey(key, np.empty((0, key.size)), self._counts, touched)
-        group_key = np.sort(touched[:groups])
-        start = np.empty(group_key.size + 1, np.int64)
+        group_key = np.empty(key.size + 1, np.int32)
+        start = np.empty(key.size + 1, np.int64)
         member = np.empty(key.size, np.int64)
-        group_rows(key, group_key, self._counts, start, member)
-        return group_key, start, member
+        known, no_values = self._counts.size, np.empty((0, key.size))
+        groups, _ = group_rows(key, known, no_values, self._counts, group_key, start, member)
+        return group_key[:groups], start[: groups + 1], member
 
 
 class Stabber(ABC):

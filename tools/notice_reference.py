@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from everquery import Stream
 from everquery.kinds import KINDS, Kind
+from everquery.shard.layout import notice_schema
 from everquery.shard.outcomes import columns_of
-from everquery.shard.writing import notice_schema
 from everquery.state.events import REASONS
 from everquery.state.reasons import REFUSALS
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 import everquery as eq
 from everquery.errors import EverqueryError, InvalidBatchError, InvalidStreamError, SparkError
-from everquery.shard.writing import in_full
+from everquery.shard.layout import in_full
 from everquery.spark import read_files, watch
 from tests.spark.job import FRAME, SOURCES, partitioned
 

@@ -87,7 +87,24 @@ def whole_word(data: Bytes, begin: int) -> Any:  # noqa: ANN401 - uint64
     )
 
 
-@kernel
+@part
+def sip_round(a: Any, b: Any, c: Any, d: Any, word: Any) -> Any:  # noqa: ANN401 - uint64
+    """Return four words of SipHash's state after a round, with a word of the name mixed in."""
+    d ^= word
+    a += b
+    c += d
+    b = rotated(b, np.uint64(13)) ^ a
+    d = rotated(d, np.uint64(16)) ^ c
+    a = rotated(a, np.uint64(32))
+    c += b
+    a += d
+    b = rotated(b, np.uint64(17)) ^ c
+    d = rotated(d, np.uint64(21)) ^ a
+    c = rotated(c, np.uint64(32))
+    return a ^ word, b, c, d
+
+
+@part
 def siphash(data: Bytes, begin: int, end: int, key: Uint64s) -> np.uint64:
     """Return SipHash-1-3 of ``data[begin:end]`` under a key of two words."""
     a = key[0] ^ np.uint64(0x736F6D6570736575)
@@ -95,28 +112,14 @@ def siphash(data: Bytes, begin: int, end: int, key: Uint64s) -> np.uint64:
     c = key[0] ^ np.uint64(0x6C7967656E657261)
     d = key[1] ^ np.uint64(0x7465646279746573)
     size = end - begin
-    blocks = size // 8
-    # The words of the name, the last with its length; then three rounds more, with nothing.
-    for block in range(blocks + 4):
-        word = np.uint64(0)
-        if block < blocks:
-            word = whole_word(data, begin + 8 * block)
-        elif block == blocks:
-            word = word_at(data, begin + 8 * block, end) | np.uint64(size & 0xFF) << np.uint64(56)
-        elif block == blocks + 1:
-            c ^= np.uint64(0xFF)
-        d ^= word
-        a += b
-        c += d
-        b = rotated(b, np.uint64(13)) ^ a
-        d = rotated(d, np.uint64(16)) ^ c
-        a = rotated(a, np.uint64(32))
-        c += b
-        a += d
-        b = rotated(b, np.uint64(17)) ^ c
-        d = rotated(d, np.uint64(21)) ^ a
-        c = rotated(c, np.uint64(32))
-        a ^= word
+    last = begin + (size & ~7)
+    for at in range(begin, last, 8):
+        a, b, c, d = sip_round(a, b, c, d, whole_word(data, at))
+    word = word_at(data, last, end) | np.uint64(size & 0xFF) << np.uint64(56)
+    a, b, c, d = sip_round(a, b, c, d, word)
+    c ^= np.uint64(0xFF)
+    for _ in range(3):
+        a, b, c, d = sip_round(a, b, c, d, np.uint64(0))
     mixed: np.uint64 = a ^ b ^ c ^ d
     return mixed
 

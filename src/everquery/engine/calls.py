@@ -74,13 +74,16 @@ class WholeCall:
         self._depth = 0
         self._handler: Handler | None = None
         self._struck = False
+        self._in_main = False  # whether the main thread has it
 
     def __enter__(self) -> None:
-        if _in_main_thread():
+        in_main = _in_main_thread()
+        if in_main:
             if not self._handler:
                 self._hold_off()
             self._depth += 1
         self._lock.acquire()
+        self._in_main = in_main
 
     def __exit__(
         self,
@@ -88,8 +91,9 @@ class WholeCall:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        in_main = self._in_main
         self._lock.release()
-        if _in_main_thread():
+        if in_main:
             self._depth -= 1
             if not self._depth and self._handler is not None:
                 handler, self._handler = self._handler, None

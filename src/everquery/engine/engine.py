@@ -226,10 +226,11 @@ class Engine(Listening):
         with self._lock:
             self._log.follow()
             self._log.warn_if_empty()
-            self._merging.install(self._shard)
+            shard = self._shard
+            self._merging.install(shard)
             self._upkeep()
-            notices = self._stepped(self._shard.process(batch, clock_of(now, self.stream)))
-            self._merging.start(self._shard)
+            notices = self._stepped(shard.process(batch, clock_of(now, self.stream)))
+            self._merging.start(shard)
         return self._told(notices)
 
     def push(self, event: Mapping[str, Any] | None = None, /, **columns: Any) -> list[Notice]:  # noqa: ANN401

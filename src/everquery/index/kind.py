@@ -148,6 +148,10 @@ class KindIndex(ABC):
         if self.predecessors is not None:
             self.predecessors.renumber(slots)
 
+    def is_at_work(self) -> bool:
+        """Tell whether steps mean something to it: not before it has had a query."""
+        return self.layers.used
+
     @abstractmethod
     def process(self, step: Step) -> Sequence[Matches | Findings | Due]:
         """Return what the batch means for the queries.

@@ -67,6 +67,11 @@ class Layers(Generic[SegmentType]):
         Returns a segment of rows; may be called in any thread.
     adopt, retire : functions, optional
         Called with a segment that is to be used from now on, or no more.
+
+    Attributes
+    ----------
+    used : bool
+        Whether rows were ever added.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class Layers(Generic[SegmentType]):
         self._build = build
         self._adopt = adopt
         self._retire = retire
+        self.used = False
         self._segments: dict[Shape, list[SegmentType]] = {}
         self._outstanding: Merge[SegmentType] | None = None
         self._paid: dict[Shape, float] = {}  # what events have paid for segments being apart
@@ -96,6 +102,7 @@ class Layers(Generic[SegmentType]):
 
         It holds just the new rows, even if it has been merged since.
         """
+        self.used = True
         fresh = self._build(rows)
         self._adopt(fresh)
         self._segments.setdefault(rows.shape, []).append(fresh)

@@ -26,7 +26,7 @@ class Constant:
         self._place = place
         self._all = self._make(SHORTEST)
 
-    def column(self, codes: Bytes) -> pa.Array:
+    def column(self, codes: Bytes, _places: pa.Buffer) -> pa.Array:
         """Return a column of as many rows as there are codes."""
         if codes.size > len(self._all):
             self._all = self._make(max(codes.size, 2 * len(self._all)))

@@ -74,6 +74,10 @@ class Contents:
             {name: kind.index() for name, kind in kinds.items()},
         )
 
+    def at_work(self) -> list[tuple[str, KindIndex]]:
+        """Return the kinds that steps mean something to, and their indexes."""
+        return [(name, index) for name, index in self.indexes.items() if index.is_at_work()]
+
     def kind_of(self, slot: int) -> str:
         """Return the name of a query's kind."""
         return tuple(self.indexes)[int(self.catalog.kind[slot])]

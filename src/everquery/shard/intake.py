@@ -48,30 +48,29 @@ class Intake:
 
         Nothing changes but the type of times, with the first batch.
         """
-        held, waiting = self._contents.admission.held, len(self._contents.admission.guard)
+        contents = self._contents
+        admission, keys, column = contents.admission, contents.keys, contents.stream.time
         rows = sum(map(len, parts))
-        check_rows(rows + (0 if held is None else len(held)) + waiting)
-        check_keys(len(self._contents.keys) + rows)
-        admission, column = self._contents.admission, str(self._contents.stream.time)
+        held = 0 if admission.held is None else len(admission.held)
+        check_rows(rows + held + len(admission.guard))
+        check_keys(len(keys) + rows)
         checked = []
         for part in parts:
-            self._contents.keys.check(part.key)
-            arrivals = in_time_type(part, admission.time_type, column)
-            self._check_spans(arrivals.time_type)
-            if admission.time_type is None:
-                admission.check_time(arrivals.time_type)
-                self.set_time_type(arrivals.time_type)
+            keys.check(part.key)
+            arrivals = part
+            if column is not None:
+                arrivals = in_time_type(part, admission.time_type, column)
+                self._check_spans(arrivals.time_type)
+                if admission.time_type is None:
+                    admission.check_time(arrivals.time_type)
+                    self.set_time_type(arrivals.time_type)
             checked.append(arrivals)
         return checked
 
     def _check_spans(self, kind: pa.DataType) -> None:
         """Raise if a query's spans can't be told in times of this type."""
         contents = self._contents
-        if (
-            contents.stream.time is None
-            or not contents.hygiene.rules.spanned
-            or pa.types.is_null(kind)
-        ):
+        if not contents.hygiene.rules.spanned or pa.types.is_null(kind):
             return
         found = contents.hygiene.rules.misfit(kind)
         if found is not None:

@@ -18,7 +18,6 @@ from everquery.index.rows import Findings, Grouped, Matches, Step
 from everquery.index.sort_keys import CODE_MASK, SLOT_MASK, SLOT_SHIFT
 from everquery.shard.contents import Contents
 from everquery.shard.order import Found
-from everquery.shard.query_set import QuerySet
 from everquery.shard.step import Stepper
 from everquery.state.accepted import Events
 
@@ -37,13 +36,11 @@ class OneEvent:
     Parameters
     ----------
     contents : Contents
-    queries : QuerySet
     stepper : Stepper
     """
 
-    def __init__(self, contents: Contents, queries: QuerySet, stepper: Stepper) -> None:
+    def __init__(self, contents: Contents, stepper: Stepper) -> None:
         self._contents = contents
-        self._queries = queries
         self._stepper = stepper
         attributes = np.zeros((len(contents.stream.attributes), 1))
         numbers = (np.zeros(1, np.int64) for _ in range(4))
@@ -51,11 +48,10 @@ class OneEvent:
         self._event = Events(np.zeros(1, np.int32), time, seq, attributes, weight, arrived)
 
     def possible(self) -> bool:
-        """Tell whether the next event can be taken alone; new queries are indexed before."""
+        """Tell whether the event of a step that has begun can be taken alone."""
         contents = self._contents
         if not contents.admission.takes_as_they_come or contents.hygiene.active:
             return False
-        self._queries.settle()
         if self._stepper.tells_changes():
             return False
         return not (len(contents.keys.sights) or self._stepper.watches_time())
@@ -123,7 +119,7 @@ class OneEvent:
             seq=events.seq,
         )
         found: list[Any] = []
-        for kind, index in contents.indexes.items():
+        for kind, index in self._stepper.at_work:
             for part in index.process(step):
                 found.append((contents.outcomes.first[kind], part))  # noqa: PERF401 - mostly none
         keys.seen[key] = 1

@@ -280,16 +280,16 @@ def _matches_in_order(
 
 def _findings_in_order(events: Events, first_code: int, findings: Findings) -> Notices:
     """Return what `in_order` does where one index found a few things, and nothing else is told."""
-    packed = findings.packed
-    figures = dict(findings.figures)
+    packed, figures = findings.packed, findings.figures
     if figures:
         order = np.argsort(packed, kind="stable")
         packed = packed[order]
         figures = {name: column[order] for name, column in figures.items()}
     else:
         packed = np.sort(packed)
-    slot, row, where = (np.empty(packed.size, np.int64) for _ in range(3))
-    codes = np.empty(packed.size, np.uint8)
+    n = packed.size
+    slot, row, where = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    codes = np.empty(n, np.uint8)
     unpack_findings(packed, first_code, slot, codes, row, where)
     return Notices(slot, codes, row, events, where, figures)
 

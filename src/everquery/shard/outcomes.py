@@ -17,7 +17,7 @@ from everquery.kinds import Kind
 from everquery.shard.constant_columns import Constant, Nothing
 from everquery.state.rule_walk import ENTERS, LEAVES, OTHER
 
-_INT8 = pa.int8()
+WORD = pa.dictionary(pa.int8(), pa.string())
 
 
 class OutcomeTable:
@@ -41,6 +41,8 @@ class OutcomeTable:
     nothing : dict from name to Nothing
         What writes such a column where no notice has it.
     said : tuple of (kind, event, reason), by code
+    words : int8, shape (3, codes)
+        Where kind, event and reason stand among the words of their columns.
     """
 
     def __init__(self, kinds: Mapping[str, Kind]) -> None:
@@ -83,7 +85,8 @@ class OutcomeTable:
             _Words([outcome.event for _, outcome in rows]),
             _Words([outcome.reason for _, outcome in rows]),
         )
-        self._writers: dict[bytes, list[Constant | _Mixed]] = {}
+        self.words: Array = np.stack([words.index for words in self._words])
+        self._writers: dict[bytes, list[Constant | Mixed]] = {}
         self.said = tuple((kind, outcome.event, outcome.reason) for kind, outcome in rows)
         self.columns = columns_of(kinds)
         self.nothing = {name: Nothing(column.type) for name, column in self.columns.items()}
@@ -100,13 +103,19 @@ class OutcomeTable:
             for name in self.columns
         }
 
-    def words(self, codes: Bytes, seen: Bytes) -> list[pa.Array]:
-        """Return the columns kind, event and reason; `seen` is not 0 at the codes that occur."""
+    def writers(self, seen: Bytes) -> list[Constant | Mixed]:
+        """Return what makes the columns kind, event and reason.
+
+        Parameters
+        ----------
+        seen : uint8
+            Not 0 at the codes that occur.
+        """
         known = seen[: self.hashes.size].tobytes()
         if known not in self._writers:  # there are few that occur together
             among = np.flatnonzero(seen[: self.hashes.size])
             self._writers[known] = [words.among(among) for words in self._words]
-        return [writer.column(codes) for writer in self._writers[known]]
+        return self._writers[known]
 
     def lacks(self, column: str, codes: Bytes) -> Bools | None:
         """Return which notices have nothing in a column; None if all have something."""
@@ -122,40 +131,37 @@ class _Words:
 
     def __init__(self, words: Sequence[str | None]) -> None:
         distinct = list(dict.fromkeys(word for word in words if word is not None))
-        self._index: Array = np.array(
+        self.index: Array = np.array(
             [0 if word is None else distinct.index(word) for word in words], np.int8
         )
         self._absent: Bools = np.array([word is None for word in words], np.bool_)
         self._distinct = pa.array(distinct, pa.string())
         self._constants: dict[int | None, Constant] = {}
 
-    def among(self, codes: Int64s) -> Constant | _Mixed:
-        """Return what writes the words, where these codes occur."""
-        absent, places = self._absent[codes], self._index[codes]
+    def among(self, codes: Int64s) -> Constant | Mixed:
+        """Return what makes the column of words, where these codes occur."""
+        absent, places = self._absent[codes], self.index[codes]
         if absent.all() or (not absent.any() and (places == places[0]).all()):
             place = None if absent[0] else int(places[0])
             if place not in self._constants:
                 self._constants[place] = Constant(self._distinct, place)
             return self._constants[place]
-        return _Mixed(self._index, self._absent if absent.any() else None, self._distinct)
+        return Mixed(self._absent if absent.any() else None, self._distinct)
 
 
 @dataclass(frozen=True, slots=True)
-class _Mixed:
-    """Writes a column of different words."""
+class Mixed:
+    """Makes a column of different words."""
 
-    index: Array
     absent: Bools | None
     distinct: pa.Array
 
-    def column(self, codes: Bytes) -> pa.Array:
-        """Return the word of each code."""
-        places = self.index[codes]
-        if self.absent is None:
-            indices = pa.Array.from_buffers(_INT8, codes.size, [None, pa.py_buffer(places)])
-        else:
-            indices = pa.array(places, mask=self.absent[codes])
-        return pa.DictionaryArray.from_arrays(indices, self.distinct, safe=False)
+    def column(self, codes: Bytes, places: pa.Buffer) -> pa.Array:
+        """Return the word of each code, given by its place among all words."""
+        valid = None
+        if self.absent is not None:
+            valid = pa.array(~self.absent[codes]).buffers()[1]
+        return pa.DictionaryArray.from_buffers(WORD, codes.size, [valid, places], self.distinct)
 
 
 def columns_of(kinds: Mapping[str, Kind]) -> dict[str, NoticeColumn]:

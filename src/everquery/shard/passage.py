@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Int32s
-from everquery.index.kind import NO_SLOTS
 from everquery.shard.alert_rules import StepRecord, apply_rules
 from everquery.shard.contents import Contents
 from everquery.shard.intake import Intake
@@ -59,7 +57,7 @@ class Passage:
         self._intake = intake
         self._teller = teller
         self.stepper = Stepper(contents, queries)
-        self.one_event = OneEvent(contents, queries, self.stepper)
+        self.one_event = OneEvent(contents, self.stepper)
         self.events = 0
         self.steps = 0
         self.recorder: Recorder | None = None
@@ -69,6 +67,7 @@ class Passage:
 
     def step(self, arrivals: Events) -> pa.Table:
         """Take in events; return the notices that they and the changes before them cause."""
+        self.stepper.begin()
         if len(arrivals) == 1 and self._goes_alone(arrivals):
             announced = self.stepper.announce()
             found = self.take_one(arrivals)
@@ -85,6 +84,7 @@ class Passage:
         """Take in the events of a step that another shard accepted before; return the notices."""
         admission = self._contents.admission
         admission.newest, admission.flushing = moment.newest, moment.flushing
+        self.stepper.begin()
         announced = self.stepper.announce()
         admission.began = moment.began
         accepted = admission.accept(events, with_before=self.stepper.watches_time())
@@ -95,6 +95,7 @@ class Passage:
     def expire(self, numbers: Int32s) -> pa.Table:
         """Forget keys; return their leaves."""
         keys = self._contents.keys
+        self.stepper.begin()
         announced = self.stepper.announce()
         nothing = self._contents.admission.accept_nothing()
         numbers = numbers[keys.seen[numbers] != 0]
@@ -115,7 +116,7 @@ class Passage:
         """Let the indexes see one event that goes alone; return what they find."""
         found = self.one_event.take(event, int(event.key[0]))
         self.events += 1
-        done = self._done()
+        done = self.stepper.done()
         if done.size:
             self._queries.end(done)
         return found
@@ -163,7 +164,7 @@ class Passage:
         """Let silent keys expire, apply the rules of queries, and return the notices."""
         contents = self._contents
         silent = self.stepper.expire(silent_key, silent_time)
-        done = self._done()
+        done = self.stepper.done()
         if not (contents.hygiene.active or self.stepper.reached):
             self._queries.end(done)
             return self._teller.write([*announced, *answered, *silent])
@@ -186,15 +187,6 @@ class Passage:
         )
         self._queries.end(ended)
         return self._teller.write(told)
-
-    def _done(self) -> Int32s:
-        """Return the queries that have ended by what they told."""
-        done = NO_SLOTS
-        for index in self._contents.indexes.values():
-            slots = index.done()
-            if slots.size:
-                done = np.concatenate([done, slots])
-        return done
 
     def _moment(self) -> Moment:
         admission = self._contents.admission

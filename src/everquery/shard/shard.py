@@ -192,7 +192,10 @@ class Shard:
             Its number.
         """
         passage, one_event = self.passage, self.passage.one_event
-        if self.teller.untold or not one_event.possible() or one_event.is_late(key, time):
+        if self.teller.untold:
+            return None
+        passage.stepper.begin()
+        if not one_event.possible() or one_event.is_late(key, time):
             return None
         with self._integrity.changing():
             announced = passage.stepper.announce()

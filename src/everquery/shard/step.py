@@ -10,6 +10,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.index.clock import Due
+from everquery.index.kind import NO_SLOTS, KindIndex
 from everquery.index.rows import Findings, Matches, Step
 from everquery.index.sort_keys import at_events, positions_of
 from everquery.shard.contents import Contents
@@ -35,23 +36,31 @@ class Stepper:
     ----------
     reached : list of Reached
         The deadlines of keys that have come in the present step.
+    at_work : list of pairs of kind and index
+        The kinds that the present step means something to.
     """
 
     def __init__(self, contents: Contents, queries: QuerySet) -> None:
         self._contents = contents
         self._queries = queries
         self.reached: list[Reached] = []
-        self._watching = [kind for kind, index in contents.indexes.items() if index.watches_time]
+        self.at_work: list[tuple[str, KindIndex]] = []
+
+    def begin(self) -> None:
+        """Begin a step: index what is new, and find out which kinds have to be asked."""
+        self.reached = []
+        self._queries.settle()
+        self.at_work = self._contents.at_work()
 
     def watches_time(self) -> bool:
         """Tell whether there are queries to which deadlines of keys mean something."""
-        indexes = self._contents.indexes
-        return any(indexes[kind].is_watching() for kind in self._watching)
+        for _, index in self.at_work:
+            if index.watches_time and index.is_watching():
+                return True
+        return False
 
     def announce(self) -> list[Notices]:
         """Return what the keys in sight mean for new and resumed queries."""
-        self.reached = []
-        self._queries.settle()
         if not self._queries.has_news:
             return []
         if self.watches_time():
@@ -66,7 +75,7 @@ class Stepper:
         """Return the keys in sight that may mean something for new and resumed queries."""
         keys = self._contents.keys
         wanted: list[Int32s] = []
-        for index in self._contents.indexes.values():
+        for _, index in self.at_work:
             some = index.announced_keys(keys.seen, keys.last)
             if some is None:
                 return np.flatnonzero(keys.seen[: len(keys)]).astype(np.int32)
@@ -89,14 +98,26 @@ class Stepper:
 
     def tells_changes(self) -> bool:
         """Tell whether some query tells how its answer changed."""
-        return any(index.tells_changes() for index in self._contents.indexes.values())
+        for _, index in self.at_work:
+            if index.tells_changes():
+                return True
+        return False
+
+    def done(self) -> Int32s:
+        """Return the queries that have ended by what they told."""
+        done = NO_SLOTS
+        for _, index in self.at_work:
+            slots = index.done()
+            if slots.size:
+                done = np.concatenate([done, slots])
+        return done
 
     def net_changes(self) -> list[Notices]:
         """Return what queries tell of how their answers changed with the step."""
         contents = self._contents
         admission, flags = contents.admission, contents.catalog.flags
         found = []
-        for kind, index in contents.indexes.items():
+        for kind, index in self.at_work:
             if not index.tells_changes():
                 continue
             changed = index.net_changes(flags, admission.now, admission.time_type, contents)
@@ -123,7 +144,7 @@ class Stepper:
         """Note deadlines at the end of a step with events of some keys; None before all events."""
         contents = self._contents
         clock, flags = clock_of(contents), contents.catalog.flags
-        for kind, index in contents.indexes.items():
+        for kind, index in self.at_work:
             if heard_now is None:
                 due = index.overdue(clock, flags)
             else:
@@ -143,7 +164,7 @@ class Stepper:
         where = Whereabouts(last, contents.keys.sights)
         found: list[tuple[int, Matches | Findings]] = []
         seen_last = []
-        for kind, index in contents.indexes.items():
+        for kind, index in self.at_work:
             for part in getattr(index, question)(where, contents.catalog.flags):
                 if part.packed.size:
                     packed = at_events(part.packed)
@@ -179,7 +200,7 @@ class Stepper:
             accepted.events.seq,
         )
         found: list[tuple[int, Matches | Findings]] = []
-        for kind, index in contents.indexes.items():
+        for kind, index in self.at_work:
             first = contents.outcomes.first[kind]
             for part in index.process(step):
                 if isinstance(part, Due):

@@ -58,9 +58,7 @@ class Teller:
         notices = join_notices(told)
         self.told += len(notices)
         names = Names(contents.catalog, contents.keys)
-        return write_notices(
-            notices, names, contents.outcomes, layout.figures, layout.schema, contents.crew
-        )
+        return write_notices(notices, names, contents.outcomes, layout, contents.crew)
 
     def layout(self) -> Layout:
         """Return how notices look."""

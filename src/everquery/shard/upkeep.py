@@ -18,6 +18,7 @@ from everquery.shard.query_set import QuerySet
 
 SWEEP = 10_000  # dropped queries after which segments are looked through for them
 COMPACT = 100_000  # dropped queries after which their slots are given up
+LOOK = 256  # events between two looks at what there is to merge, while queries stay as they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Upkeep:
         self._integrity = integrity
         self._sweep_at = SWEEP
         self._arrived: int | None = None  # events, when merges were last looked for
+        self._known: tuple[int, int] | None = None  # queries there and dropped, likewise
 
     def due_merge(self, *, loading: bool = False) -> DueMerge | None:
         """Return a large merge to be run off the hot path, or None.
@@ -53,11 +55,15 @@ class Upkeep:
         catalog = self._contents.catalog
         arrived = self._contents.admission.arrived
         walked = 0 if self._arrived is None else arrived - self._arrived
-        self._arrived = arrived
+        known = len(catalog), catalog.dropped
+        if walked < LOOK and known == self._known and not loading:
+            return None
+        self._arrived, self._known = arrived, known
         sweeping = catalog.dropped >= self._sweep_at and not loading
-        for index in self._contents.indexes.values():
+        at_work = self._contents.at_work()
+        for _, index in at_work:
             index.layers.walked(walked)
-        for kind, index in self._contents.indexes.items():
+        for kind, index in at_work:
             merge = index.layers.due_merge(catalog.flags, loading=loading)
             if merge is None and sweeping:
                 merge = index.layers.due_sweep(catalog.flags)
@@ -70,10 +76,12 @@ class Upkeep:
 
     def install(self, due: DueMerge, merged: Any) -> None:  # noqa: ANN401 - the kind's segment type
         """Put the result of a merge in the place of its parts."""
+        self._known = None  # another may be due
         self._contents.indexes[due.kind].layers.install(due.merge, merged)
 
     def abandon(self, due: DueMerge) -> None:
         """Give up a merge that failed; its parts stay as they are."""
+        self._known = None
         self._contents.indexes[due.kind].layers.abandon(due.merge)
 
     def compact(self, *, keys: bool) -> Int32s | None:
@@ -88,8 +96,8 @@ class Upkeep:
             not where changes of state that were saved name keys by their numbers.
         """
         contents = self._contents
-        living = len(contents.catalog) - contents.catalog.dropped
-        if contents.catalog.dropped < max(COMPACT, 2 * living):
+        dropped = contents.catalog.dropped
+        if dropped < max(COMPACT, 2 * (len(contents.catalog) - dropped)):
             return None
         self._queries.settle()
         numbers = None

@@ -2,88 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s, Uint64s
+from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s
 from everquery.core.crew import ALONE, Crew
 from everquery.core.times import as_time
-from everquery.kinds import KINDS, Kind
 from everquery.shard.constant_columns import Nothing
-from everquery.shard.notice_columns import NO_DIGEST, NO_KEY, UNKNOWN, write_columns
-from everquery.shard.outcomes import OutcomeTable, columns_of
+from everquery.shard.layout import Layout
+from everquery.shard.notice_columns import NO_DIGEST, NO_KEY, UNKNOWN, Begins, write_columns
+from everquery.shard.outcomes import OutcomeTable
 from everquery.shard.record import Notices
-from everquery.state.accepted import Events
 from everquery.state.catalog import Catalog
 from everquery.state.keys import KeyTable
-from everquery.stream import OWNER_COLUMNS, Stream
 
 _INT32, _INT64, _FLOAT64, _ID = pa.int32(), pa.int64(), pa.float64(), pa.binary(16)
-_INT32S, _INT64S, _UINT64S, _FLOATS = map(np.dtype, ("int32", "int64", "uint64", "float64"))
+_NULL, _DATE32 = pa.null(), pa.date32()
+_TEXT, _NUMBER = pa.dictionary(_INT32, pa.string()), pa.dictionary(_INT32, _INT64)
+_INT32S, _FLOATS = np.dtype(np.int32), np.dtype(np.float64)
+KIND = Begins._fields.index("kind")
 WORTH = 16_384  # notices that are worth a thread
 _NO_SALT = np.empty(0, np.uint64)
 _NONE_HELD, _NO_KEYS = Nothing(_INT64), Nothing(_INT32)
-
-
-def notice_schema(
-    stream: Stream,
-    time_type: pa.DataType,
-    key_type: pa.DataType,
-    *,
-    labelled: bool = False,
-    carried: Sequence[str] = (),
-    kinds: Mapping[str, Kind] = KINDS,
-) -> pa.Schema:
-    """Return the schema of a stream's notices.
-
-    Parameters
-    ----------
-    labelled : bool
-        Whether they tell owner and labels too.
-    carried : names of columns of events that are added to them
-    """
-    text = pa.dictionary(pa.int32(), pa.string())
-    word = pa.dictionary(pa.int8(), pa.string())
-    names = figure_names(stream, carried, kinds)
-    return pa.schema(
-        [
-            ("query_id", text),
-            ("kind", word),
-            ("event", word),
-            ("key", pa.dictionary(pa.int32(), key_type)),
-            ("time", time_type),
-            ("seq", pa.int64()),
-            ("reason", word),
-            *((name, pa.float64()) for name in stream.attributes),
-            ("held_back", pa.int64()),
-            *((names[name], column.type) for name, column in columns_of(kinds).items()),
-            *((name, text) for name in OWNER_COLUMNS if labelled),
-            ("notice_id", pa.binary(16)),
-        ]
-    )
-
-
-def figure_names(
-    stream: Stream, carried: Sequence[str] = (), kinds: Mapping[str, Kind] = KINDS
-) -> dict[str, str]:
-    """Return what the columns of kinds are called; some names may be taken by columns of events."""
-    taken = {*stream.attributes, *carried}
-    names = {}
-    for name in columns_of(kinds):
-        names[name] = in_full(name, kinds) if name in taken else name
-    return names
-
-
-def in_full(name: str, kinds: Mapping[str, Kind] = KINDS) -> str:
-    """Return what a column of a kind is called where its name is taken: the kind comes first."""
-    for kind, found in kinds.items():
-        if any(column.name == name for column in found.index.columns):
-            return f"{kind}_{name}"
-    raise KeyError(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,77 +38,84 @@ class Names:
 
 
 def write_notices(
-    notices: Notices,
-    names: Names,
-    outcomes: OutcomeTable,
-    figures: Mapping[str, str],
-    schema: pa.Schema,
-    crew: Crew = ALONE,
+    notices: Notices, names: Names, outcomes: OutcomeTable, layout: Layout, crew: Crew = ALONE
 ) -> pa.Table:
-    """Return notices as a table; `figures` has the names of the kinds' columns."""
+    """Return notices as a table."""
     n = len(notices)
-    room = _Room(n, notices.events)
+    room = _Room(n, len(notices.events.values))
     seen = _write(notices, names, outcomes, room, crew)
+    begins = room.begins
     if notices.held is None:
         held = _NONE_HELD.column(n)
     else:
         held = pa.array(notices.held, mask=notices.held == 0)
-    kind, event, reason = outcomes.words(notices.code, seen)
+    kind, event, reason = (
+        writer.column(notices.code, room.part(begin, n))
+        for writer, begin in zip(outcomes.writers(seen), begins[KIND:], strict=False)
+    )
     columns = [
-        pa.DictionaryArray.from_arrays(
-            room.column("slot", _INT32), names.catalog.names.strings(), safe=False
-        ),
+        room.names(begins.slot, _TEXT, names.catalog.names.strings()),
         kind,
         event,
         _keys(room, names.keys.arrow(), seen),
-        _times(room, schema.field("time").type),
-        room.column("seq", _INT64),
+        _times(room, notices.events.time.dtype, layout.time_type),
+        room.column(begins.seq, _INT64, 8),
         reason,
         *(room.values(a, bool(seen[UNKNOWN + a])) for a in range(len(notices.events.values))),
         held,
     ]
-    for name in figures:
+    for name in layout.figures:
         if name in notices.figures:
             mask = outcomes.lacks(name, notices.code)
             columns.append(_figures(notices.figures[name], mask))
         else:
             columns.append(outcomes.nothing[name].column(n))
-    if schema.get_field_index(OWNER_COLUMNS[0]) >= 0:
+    if layout.labelled:
         texts = names.catalog.texts.strings()
         places = names.catalog.owner, names.catalog.labels
         columns += [_texts(codes, notices.slot, texts) for codes in places]
-    columns.append(room.column("ids", _ID))
-    return pa.Table.from_arrays(columns, schema=schema)
+    columns.append(room.column(begins.ids, _ID, 16))
+    return pa.Table.from_arrays(columns, schema=layout.schema)
 
 
 class _Room:
-    """Memory of Arrow's for the columns of notices; what it has given back, it gives out again."""
+    """One piece of Arrow's memory for all columns that `write_columns` writes.
 
-    def __init__(self, n: int, events: Events) -> None:
+    What it has given back, it gives out again; and one array is passed to the loop, not nine.
+    """
+
+    def __init__(self, n: int, attributes: int) -> None:
         self.n = n
-        self._buffers: dict[str, pa.Buffer] = {}
-        self.slot: Int32s = self._of("slot", _INT32S, n)
-        self.key: Int32s = self._of("key", _INT32S, n)
-        self.time: Array = self._of("time", events.time.dtype, n)
-        self.seq: Int64s = self._of("seq", _INT64S, n)
-        attributes = len(events.values)
-        self.known: Floats = self._of("values", _FLOATS, attributes * n).reshape(attributes, n)
-        self.ids: Uint64s = self._of("ids", _UINT64S, 2 * n)
+        self.begins = Begins.of(n, attributes)
+        self._buffer = pa.allocate_buffer(self.begins.end)
+        self.all: Bytes = np.frombuffer(self._buffer, np.uint8)
 
-    def _of(self, name: str, kind: np.dtype[Any], size: int) -> Array:
-        buffer = self._buffers[name] = pa.allocate_buffer(kind.itemsize * size)
-        return np.frombuffer(buffer, kind, size)
+    def part(self, begin: int, size: int) -> pa.Buffer:
+        """Return some bytes."""
+        return self._buffer.slice(begin, size)
 
-    def column(self, name: str, kind: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
-        """Return a column of a type; `valid` has the bits of those that are not null."""
-        return pa.Array.from_buffers(kind, self.n, [valid, self._buffers[name]])
+    def column(self, begin: int, kind: pa.DataType, width: int) -> pa.Array:
+        """Return a column of a type of so many bytes."""
+        part = self._buffer.slice(begin, width * self.n)
+        return pa.Array.from_buffers(kind, self.n, [None, part])
+
+    def names(
+        self, begin: int, kind: pa.DataType, names: pa.Array, valid: pa.Buffer | None = None
+    ) -> pa.Array:
+        """Return a column of names, given by number; `valid` has the bits, if some are null."""
+        part = self._buffer.slice(begin, 4 * self.n)
+        return pa.DictionaryArray.from_buffers(kind, self.n, [valid, part], names)
+
+    def numbers(self, begin: int, kind: np.dtype[Any]) -> Array:
+        """Return a column as an array."""
+        return self.all[begin : begin + kind.itemsize * self.n].view(kind)
 
     def values(self, attribute: int, unknown: bool) -> pa.Array:
         """Return the values of an attribute, null where they are NaN."""
+        begin = self.begins.values + 8 * self.n * attribute
         if unknown:
-            return pa.array(self.known[attribute], from_pandas=True)
-        part = self._buffers["values"].slice(8 * self.n * attribute, 8 * self.n)
-        return pa.Array.from_buffers(_FLOAT64, self.n, [None, part])
+            return pa.array(self.numbers(begin, _FLOATS), from_pandas=True)
+        return self.column(begin, _FLOAT64, 8)
 
 
 def _write(
@@ -179,6 +129,7 @@ def _write(
     salt = _NO_SALT if notices.salt is None else notices.salt
     pieces = crew.pieces(len(notices), WORTH)
     queries, keys = names.catalog.digests(), names.keys.digests(None)
+    begins = tuple(room.begins)  # of a named one Numba looks up the class at every call
 
     def write(piece: tuple[int, int]) -> Bytes:
         begin, end = piece
@@ -198,12 +149,9 @@ def _write(
             events.time,
             events.seq,
             events.values,
-            room.slot,
-            room.key,
-            room.time,
-            room.seq,
-            room.known,
-            room.ids,
+            outcomes.words,
+            begins,
+            room.all,
             seen,
         )
         return seen
@@ -225,14 +173,19 @@ def _keys(room: _Room, names: pa.Array, seen: Bytes) -> pa.Array:
     """Return the column of keys; the ends of queries are about none."""
     if names.null_count:  # a stream without keys
         return pa.DictionaryArray.from_arrays(_NO_KEYS.column(room.n), names, safe=False)
-    valid = pa.array(room.key >= 0).buffers()[1] if seen[NO_KEY] else None
-    return pa.DictionaryArray.from_arrays(room.column("key", _INT32, valid), names, safe=False)
+    kind = _NUMBER if names.type == _INT64 else _TEXT
+    valid = None
+    if seen[NO_KEY]:
+        valid = pa.array(room.numbers(room.begins.key, _INT32S) >= 0).buffers()[1]
+    return room.names(room.begins.key, kind, names, valid)
 
 
-def _times(room: _Room, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_null(kind) or pa.types.is_date32(kind):
-        return as_time(room.time, kind)
-    return room.column("time", kind)
+def _times(room: _Room, dtype: np.dtype[Any], kind: pa.DataType) -> pa.Array:
+    if kind == _NULL:
+        return pa.nulls(room.n)
+    if kind == _DATE32:
+        return as_time(room.numbers(room.begins.time, dtype), kind)
+    return room.column(room.begins.time, kind, 8)
 
 
 def _texts(codes: Int32s, slot: Int64s, texts: pa.Array) -> pa.Array:

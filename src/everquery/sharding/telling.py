@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from everquery.core.arrays import Int64s
 from everquery.kinds import KINDS
+from everquery.shard.layout import in_full
 from everquery.shard.outcomes import columns_of
-from everquery.shard.writing import in_full
 
 LETTER = "dead_letter"
 QUARANTINED = "quarantined"

@@ -17,7 +17,7 @@ from everquery.errors import InvalidStreamError, SparkError
 from everquery.kinds.reference import described
 from everquery.registry import Registry
 from everquery.registry.follower import absolute_url
-from everquery.shard.writing import notice_schema
+from everquery.shard.layout import notice_schema
 from everquery.sharding.job import Job
 from everquery.sharding.places import OFFSET, PATH, SOURCE
 from everquery.sharding.span_events import ClockedReader

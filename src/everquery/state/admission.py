@@ -25,12 +25,10 @@ from everquery.queries.spans import in_words
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
 from everquery.state.admission_loops import (
     admit_groups,
-    gather,
     group_rows,
     in_order,
     remember_groups,
     span_of,
-    survey,
 )
 from everquery.state.clock_guard import ClockGuard
 from everquery.state.keys import KeyTable
@@ -276,7 +274,9 @@ class Admission:
         n = len(events)
         group_key, start, member, partial = self._group(events)
         late = np.zeros(n, np.bool_)
-        fresh = np.zeros(n, np.uint8)
+        fresh = np.empty(n, np.uint8)
+        position = np.empty(n, np.int64)
+        values = np.empty((len(events.values) + 1, n))
         previous, expire_after = _NO_ROWS, self.no_events().time
         if self._stream.expire_after is not None:
             previous = np.full(n, -1, np.int64)
@@ -299,12 +299,15 @@ class Admission:
             late,
             fresh,
             previous,
+            events.values,
+            position,
+            values,
         )
-        member, fresh = member[:kept], fresh[:kept]
-        rejected = events.take(np.flatnonzero(late)) if kept < n else self.no_events()
-        position = np.empty(kept, np.int64)
-        values = np.empty((len(events.values) + 1, kept))
-        gather(member, events.values, position, values)
+        rejected = self.no_events()
+        if kept < n:
+            rejected = events.take(np.flatnonzero(late))
+            member, fresh, position = member[:kept], fresh[:kept], position[:kept]
+            values = np.ascontiguousarray(values[:, :kept])
         grouped = Grouped(group_key, start, position, values)
         self._count_partial(grouped, events.weight, partial)
         expired_row = np.sort(member[fresh != 0]) if expire_after.size else _NO_ROWS
@@ -346,14 +349,14 @@ class Admission:
         key = events.key
         if self._counts.size < len(self._keys):
             self._counts = np.zeros(2 * len(self._keys), np.int32)
-        touched = np.empty(key.size, np.int32)
-        groups, partial = survey(key, events.values, self._counts, touched)
-        group_key = touched[:groups]
-        group_key.sort()
-        start = np.empty(groups + 1, np.int64)
-        member = np.empty(key.size, np.int64)
-        group_rows(key, group_key, self._counts, start, member)
-        return group_key, start, member, partial
+        n, known = key.size, len(self._keys)
+        group_key = np.empty(n + 1, np.int32)
+        start = np.empty(n + 1, np.int64)
+        member = np.empty(n, np.int64)
+        groups, partial = group_rows(
+            key, known, events.values, self._counts, group_key, start, member
+        )
+        return group_key[:groups], start[: groups + 1], member, partial
 
     def dtype(self) -> type[np.int64] | type[np.float64]:
         """Return the NumPy type of times."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from everquery.core.arrays import Array, Bools, Bytes, Floats, Int32s, Int64s
 from everquery.core.jit import kernel
 
+FEWER_KEYS = 32  # passing so many counts takes as long as sorting one more key
+
 
 @kernel
 def in_order(time: Array) -> bool:
@@ -26,45 +28,57 @@ def span_of(time: Array) -> tuple[int | float, int | float]:
 
 
 @kernel
-def survey(keys: Int32s, values: Floats, counts: Int32s, touched: Int32s) -> tuple[int, bool]:
-    """Count each key's events in `counts`, which comes zeroed, and list the keys.
+def group_rows(
+    keys: Int32s, known: int, values: Floats, counts: Int32s, group_key: Int32s, start: Int64s,
+    member: Int64s,
+) -> tuple[int, bool]:  # fmt: skip
+    """List each key's rows together and in order, the keys ascending.
+
+    Cost: a pass over the rows, and a sort of the keys; or, where these are no small part of all
+    that are known, a pass over the counts of all.
+
+    Parameters
+    ----------
+    known : how many keys there are
+    counts : as many places or more, all 0; left so
+    group_key, start, member : see `Grouped`; there is room for a key an event, and one more
 
     Returns
     -------
-    How many keys there are, and whether a value is NaN.
+    How many keys the events have, and whether a value is NaN.
     """
-    n = 0
+    groups = 0
     for i in range(keys.size):
         if counts[keys[i]] == 0:
-            touched[n] = keys[i]
-            n += 1
+            group_key[groups] = keys[i]
+            groups += 1
         counts[keys[i]] += 1
+    if known < FEWER_KEYS * groups:
+        groups = 0
+        for key in range(known):  # no branch to mispredict: what does not count is overwritten
+            group_key[groups] = key
+            groups += counts[key] != 0
+    else:
+        group_key[:groups].sort()
+    begin = 0
+    for group in range(groups):
+        start[group] = begin
+        size = counts[group_key[group]]
+        counts[group_key[group]] = begin
+        begin += size
+    start[groups] = begin
+    for i in range(keys.size):
+        member[counts[keys[i]]] = i
+        counts[keys[i]] += 1
+    for group in range(groups):
+        counts[group_key[group]] = 0
     for a in range(values.shape[0]):
         unknown = 0
         for i in range(keys.size):
             unknown += values[a, i] != values[a, i]
         if unknown:
-            return n, True
-    return n, False
-
-
-@kernel
-def group_rows(
-    keys: Int32s, group_key: Int32s, counts: Int32s, start: Int64s, member: Int64s
-) -> None:
-    """List each key's rows together and in order; leave `counts` zeroed."""
-    begin = 0
-    for group in range(group_key.size):
-        start[group] = begin
-        size = counts[group_key[group]]
-        counts[group_key[group]] = begin
-        begin += size
-    start[group_key.size] = begin
-    for i in range(keys.size):
-        member[counts[keys[i]]] = i
-        counts[keys[i]] += 1
-    for group in range(group_key.size):
-        counts[group_key[group]] = 0
+            return groups, True
+    return groups, False
 
 
 @kernel
@@ -82,11 +96,15 @@ def admit_groups(
     late: Bools,
     fresh: Bytes,
     previous: Int64s,
+    values: Floats,
+    position: Int64s,
+    grouped: Floats,
 ) -> int:
     """Give each key's events their numbers in order, and find the late ones and the expiries.
 
     Late rows are taken out of `member` and `start` in place; the number of rows kept is returned.
     ``previous`` gets, for a fresh row, the row before it of its key, or -1 if that is an older one.
+    ``position`` and ``grouped`` get what `Grouped` has of the rows that are kept.
     """
     kept = 0
     expiring = expire_after.size > 0
@@ -117,19 +135,14 @@ def admit_groups(
             before = row
         begin = end
     start[group_key.size] = kept
-    return kept
-
-
-@kernel
-def gather(member: Int64s, values: Floats, position: Int64s, grouped: Floats) -> None:
-    """Write what `Grouped` has of rows: positions, values, and a last row of zeros."""
     attributes = values.shape[0]
-    for i in range(member.size):
+    for i in range(kept):
         position[i] = 2 * member[i] + 1
         grouped[attributes, i] = 0.0
     for a in range(attributes):
-        for i in range(member.size):
+        for i in range(kept):
             grouped[a, i] = values[a, member[i]]
+    return kept
 
 
 @kernel

@@ -105,15 +105,9 @@ class KeyTable:
             return np.empty(0, np.int32)  # of no keys, the type says nothing
         if not pa.types.is_dictionary(keys.type):
             self._expect(keys.type, error)
-            if len(keys) == 1:
-                number = self._recent_number(keys[0].as_py())
-                if number != ABSENT:
-                    return np.array([number], np.int32)
             if len(keys) <= MOST_LOOKED_UP:
                 numbers = self._names.add(encode(keys))
                 self._make_room()
-                if len(keys) == 1:
-                    self._note_recent(keys[0].as_py(), int(numbers[0]))
                 return numbers
             # Arrow finds a batch's distinct keys twice as fast as our own table would.
             keys = keys.dictionary_encode()
@@ -125,7 +119,9 @@ class KeyTable:
 
     def check(self, keys: pa.Array | None) -> None:
         """Raise if keys of this type can't be of this stream; change nothing."""
-        if keys is not None and self.type is not None and keys.null_count < len(keys):
+        if keys is None or self.type is None or keys.type == self.type:
+            return
+        if keys.null_count < len(keys):
             kind = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
             if family_of_key(kind) != self.type:
                 raise self._mismatch(kind, InvalidBatchError)
@@ -250,6 +246,8 @@ class KeyTable:
     def _expect(
         self, kind: pa.DataType, error: type[InvalidBatchError | InvalidQueryError]
     ) -> None:
+        if kind == self.type:
+            return
         family = family_of_key(kind)
         if self.type is None:
             self.type = family

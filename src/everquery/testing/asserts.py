@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from everquery.kinds import KINDS
-from everquery.shard.writing import figure_names
+from everquery.shard.layout import figure_names
 from everquery.stream import Stream
 from everquery.testing.notice import Notice
 

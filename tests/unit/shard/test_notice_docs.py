@@ -8,7 +8,7 @@ import pytest
 
 import everquery as eq
 from everquery.kinds import KINDS
-from everquery.shard.writing import notice_schema
+from everquery.shard.layout import notice_schema
 from everquery.sharding.telling import LETTER, QUARANTINED, plain_schema
 
 PAGE = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")

@@ -18,8 +18,8 @@ from everquery.queries.block import blocks_of_queries
 from everquery.queries.changes import Deregister, Register, RegisterBlocks
 from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
+from everquery.shard.layout import notice_schema
 from everquery.shard.parts.keys import KeysPart
-from everquery.shard.writing import notice_schema
 from everquery.sharding import durable, head
 from everquery.sharding.job import Job
 from everquery.sharding.journal import PIECE, Contents, Journal, MemoryStore

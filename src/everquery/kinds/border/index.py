@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from everquery.index.rows import Findings, Matches, Outcome, Rows, Step, Whereab
 from everquery.index.sort_keys import codes_of, slots_of
 from everquery.kinds.border.region_segments import RegionSegments
 from everquery.kinds.border.spec import Border
-from everquery.kinds.border.walk import EXPIRED, UNKNOWN
+from everquery.kinds.border.walk import EXPIRED
 
 DELTA_NS = 25.0  # a delta query visited and written out, measured (docs/architecture.md)
 
@@ -87,7 +88,7 @@ class BorderIndex(KindIndex):
     def forget_positions(self) -> None:
         """Search every key anew at its next event."""
         for segment in self.layers:
-            segment.positions[0].fill(UNKNOWN)
+            segment.forget_positions()
 
     def announced_keys(self, seen: Bytes, last: Floats) -> Int32s | None:
         """Return the keys that may be in new and resumed queries; None if one of them has none."""
@@ -144,28 +145,33 @@ class BorderIndex(KindIndex):
     def process(self, step: Step) -> list[Matches | Findings]:
         """Return what each event entered and left."""
         found: list[Matches | Findings] = []
-        if not len(self.layers):
-            return found
         pieces = step.pieces()
         while len(self._crossings) < len(pieces):
             self._crossings.append(np.empty(1 << 12, np.int64))
         for segment in self.layers:
             segment.make_room(step.seen.size)
-
-            def walk(number: int, segment: RegionSegments = segment) -> tuple[Int64s, int]:
-                room, n, visited = segment.walk(pieces[number], self._crossings[number])
-                self._crossings[number] = room
-                return room[:n], visited
-
+            walk = partial(self._walk, segment, pieces)
             crossed = []
             for crossings, visited in step.crew.map(walk, range(len(pieces))):
                 self.visited += visited
                 if crossings.size:
                     crossed.append(crossings)
             if crossed:
-                crossings = np.concatenate(crossed)  # a copy: the rooms are used again
+                # A copy: the rooms are used again.
+                crossings = crossed[0].copy() if len(crossed) == 1 else np.concatenate(crossed)
                 found.append(self._told(crossings, step.flags, segment.rows.shape.attributes))
         return found
+
+    def _walk(
+        self, segment: RegionSegments, pieces: Sequence[Step], number: int
+    ) -> tuple[Int64s, int]:
+        """Return what the events of a piece crossed, until the next walk of this number.
+
+        And how many delta queries they visited.
+        """
+        room, n, visited = segment.walk(pieces[number], self._crossings[number])
+        self._crossings[number] = room
+        return room[:n], visited
 
     def _told(self, packed: Int64s, flags: Flags, attributes: tuple[int, ...]) -> Findings:
         """Return the crossings that their queries tell of."""

@@ -5,11 +5,11 @@ list by upper end. They are the paper's delta sets, +DQSet and -DQSet, laid out 
 between two positions are exactly the delta queries of the region segments between them. A lane is
 one key's queries, or all queries of a segment without keys.
 
-The stream table holds each key's last position in both lists. A move that crosses no border costs
-one comparison of the value with the ends of its region segment, which stay in registers while one
-key's events of a batch are walked together. The paper takes set differences to drop queries that a
-move jumps over; comparing the other end of each delta query gives the same sets without building
-any.
+The stream table holds each key's last position in both lists, and the ends of its region segment. A
+move that crosses no border costs one comparison of the value with these, whether its key has one
+event in a batch or many, and no look at the lists. The paper takes set differences to drop queries
+that a move jumps over; comparing the other end of each delta query gives the same sets without
+building any.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from everquery.kinds.border.walk import (
 class RegionSegments:
     """An immutable set of boxes with their plus and minus lists, and the keys' positions in them.
 
-    The positions follow from the last values, so they are no part of a snapshot.
+    Positions and regions follow from the last values, so they are no part of a snapshot.
     """
 
     rows: Rows
@@ -53,6 +53,7 @@ class RegionSegments:
     maxima: Floats
     level_start: Int64s
     positions: list[Int32s]
+    regions: list[Floats]
 
     @classmethod
     def build(cls, rows: Rows) -> RegionSegments:
@@ -82,6 +83,7 @@ class RegionSegments:
             maxima=maxima,
             level_start=level_start,
             positions=[np.full((*ends.shape[:2], entries), UNKNOWN, np.int32)],
+            regions=[np.full((*ends.shape[:2], entries), np.nan)],
         )
 
     @classmethod
@@ -98,8 +100,10 @@ class RegionSegments:
             (rows.slot, rows.key, rows.low, rows.high),
             slot, key, ends, order, lane_key, lane_start, maxima, level_start,
         )  # fmt: skip
-        positions = np.empty((2, d, lanes if rows.shape.keyed else 0), np.int32)
+        entries = lanes if rows.shape.keyed else 0
+        positions, regions = np.empty((2, d, entries), np.int32), np.empty((2, d, entries))
         positions.fill(UNKNOWN)
+        regions.fill(np.nan)
         return cls(
             Rows(rows.shape, slot, key, ends[PLUS], ends[MINUS]),
             np.array(rows.shape.attributes, np.int64),
@@ -110,6 +114,7 @@ class RegionSegments:
             maxima,
             level_start,
             [positions],
+            [regions],
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -133,6 +138,12 @@ class RegionSegments:
         """Make room for the positions of so many keys, if each may have some."""
         if not self.rows.shape.keyed and self.positions[0].shape[-1] < keys:
             self.positions[0] = resized(self.positions[0], keys, UNKNOWN)
+            self.regions[0] = resized(self.regions[0], keys, np.nan)
+
+    def forget_positions(self) -> None:
+        """Search every key anew at its next event."""
+        self.positions[0].fill(UNKNOWN)
+        self.regions[0].fill(np.nan)
 
     def walk(self, step: Step, crossings: Int64s) -> tuple[Int64s, int, int]:
         """Return what `walk_borders` writes for a batch, for whose keys there is room."""
@@ -146,6 +157,7 @@ class RegionSegments:
             (step.earlier.first, step.earlier.older, step.earlier.values),
             *self._lists(),
             self.positions[0],
+            self.regions[0],
             step.flags,
             (LIVE_MASK, LIVE),
             step.all_live,
@@ -181,7 +193,7 @@ class RegionSegments:
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
-        return total_bytes(self.rows.key, *self._lists(), *self.positions)
+        return total_bytes(self.rows.key, *self._lists(), *self.positions, *self.regions)
 
 
 def _with_views(values: dict[str, Any]) -> RegionSegments:

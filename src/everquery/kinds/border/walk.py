@@ -3,7 +3,10 @@
 All arrays are indexed by side first: ``ends[side, attribute, row]`` are the lower (`PLUS`) and
 upper (`MINUS`) ends of the boxes, ``order[side, attribute, entry]`` the rows by those ends within
 each lane, ``positions[side, attribute, lane or key]`` how many entries are at or below the last
-value. ``points[BEFORE]`` and ``points[NOW]`` are where a key was and is. Whole arrays and indices
+value. ``regions[FLOOR or CEILING, attribute, lane or key]`` are the ends of the region segment that
+follows from these: the last value is inside, and so is every next one that crosses no border. NaN
+stands for no limit above; as a floor, that nothing is inside, as long as positions are unknown.
+``points[BEFORE]`` and ``points[NOW]`` are where a key was and is. Whole arrays and indices
 are passed, never slices: slices in a hot loop count references, which tripled its cost.
 """
 
@@ -21,6 +24,8 @@ PLUS = 0
 MINUS = 1
 BEFORE = 0
 NOW = 1
+FLOOR = 0
+CEILING = 1
 
 # What happened: the codes of crossings.
 ENTER = 0
@@ -199,14 +204,13 @@ def move_key(
     ends: Floats,
     order: Int32s,
     positions: Int32s,
-    region: Floats,
+    regions: Floats,
     moved: Int64s,
 ) -> int:
     """Move a key's positions to where it is now, and return how many list entries that passes.
 
-    ``moved[BEFORE]`` and ``moved[NOW]`` get the positions by side and attribute, `region` the ends
-    of the new region segment. Unknown positions are searched; with `anew` the key comes from
-    nowhere, and passes nothing.
+    ``moved[BEFORE]`` and ``moved[NOW]`` get the positions by side and attribute. Unknown positions
+    are searched; with `anew` the key comes from nowhere, and passes nothing.
     """
     passed = 0
     for a in range(points.shape[1]):
@@ -229,8 +233,8 @@ def move_key(
                 border = end_at(ends, order, side, a, new)
                 if border < ceiling or ceiling != ceiling:
                     ceiling = border
-        region[0, a] = floor
-        region[1, a] = ceiling
+        regions[FLOOR, a, entry] = floor
+        regions[CEILING, a, entry] = ceiling
     return passed
 
 
@@ -299,22 +303,22 @@ def write_deltas(
 
 @part
 def skip_quiet(
-    at: int, end: int, values: Floats, attributes: Int64s, region: Floats, fresh: Bytes
+    at: int, end: int, values: Floats, attributes: Int64s, regions: Floats, entry: int, fresh: Bytes
 ) -> int:
     """Return the first event from `at` on that leaves the region, or before which its key expired.
 
     The common case of a stream with locality, so it is kept apart and tight.
     """
     first = attributes[0]
-    floor = region[0, 0]
-    ceiling = region[1, 0]
+    floor = regions[FLOOR, 0, entry]
+    ceiling = regions[CEILING, 0, entry]
     while at < end:
         value = values[first, at]
         if not floor <= value or ceiling <= value or fresh[at]:
             return at
         for a in range(1, attributes.size):
             value = values[attributes[a], at]
-            if not region[0, a] <= value or region[1, a] <= value:
+            if not regions[FLOOR, a, entry] <= value or regions[CEILING, a, entry] <= value:
                 return at
         at += 1
     return end
@@ -351,16 +355,29 @@ def recall(
 
 @part
 def find_lanes(group_key: Int32s, lane_key: Int32s, lanes: Int64s) -> None:
-    """Write the lane of each key, -1 where it has none; both are ascending."""
+    """Write the lane of each key, -1 where it has none; both are ascending.
+
+    Where all keys up to this one have a lane, its number is the key's. Else it is searched from
+    the lane of the key before, in strides that double.
+    """
     lane = 0
     for group in range(group_key.size):
+        key = group_key[group]
         if lane_key[0] < 0:
             lanes[group] = 0  # a segment without keys has one
             continue
-        while lane < lane_key.size and lane_key[lane] < group_key[group]:
-            lane += 1
-        found = lane < lane_key.size and lane_key[lane] == group_key[group]
-        lanes[group] = lane if found else -1
+        if key < lane_key.size and lane_key[key] == key:
+            lanes[group] = lane = key
+            continue
+        stride = 1
+        while lane + stride < lane_key.size and lane_key[lane + stride] <= key:
+            lane += stride
+            stride *= 2
+        while stride > 1:
+            stride >>= 1
+            if lane + stride < lane_key.size and lane_key[lane + stride] <= key:
+                lane += stride
+        lanes[group] = lane if lane_key[lane] == key else -1
 
 
 @part
@@ -404,6 +421,7 @@ def walk_borders(
     maxima: Floats,
     level_start: Int64s,
     positions: Int32s,
+    regions: Floats,
     flags: Flags,
     wanted: tuple[int, int],
     all_live: bool,
@@ -412,9 +430,11 @@ def walk_borders(
 ) -> tuple[Int64s, int, int]:
     """Walk every key from its last position to each new value, and write the borders crossed.
 
-    Cost: a comparison an event and attribute; a delta query for each list entry passed. A key's
-    first event, and a jump over more entries than the boxes around both of its ends, is a search
-    through the pyramid of maxima instead: wild streams cost what they would with a range index.
+    Cost: a comparison an event and attribute, and for an event that crosses nothing no more than
+    that: lists are fetched only for keys that leave their region. A delta query for each list entry
+    passed. A key's first event, and a jump over more entries than the boxes around both of its
+    ends, is a search through the pyramid of maxima instead: wild streams cost what they would with
+    a range index.
     An event with a NaN among the attributes is passed over, but its key may have expired before it.
 
     Parameters
@@ -439,7 +459,6 @@ def walk_borders(
     keyed = lane_key[0] >= 0
     d = attributes.size
     points = np.empty((2, d), np.float64)
-    region = np.empty((2, d), np.float64)
     moved = np.empty((2, 2, d), np.int64)
     visited = 0
     lanes = np.empty(group_key.size, np.int64)
@@ -450,7 +469,9 @@ def walk_borders(
             soon = group + (1 + (1 - rows)) * KEYS_AHEAD
             if soon < group_key.size and lanes[soon] >= 0:
                 entry = lanes[soon] if keyed else group_key[soon]
-                fetch(entry, order.shape[2], flat_ends, flat_order, positions, rows == 1)
+                first = group_start[soon]
+                if skip_quiet(first, first + 1, values, attributes, regions, entry, fresh) == first:
+                    fetch(entry, order.shape[2], flat_ends, flat_order, positions, rows == 1)
         key = group_key[group]
         lane = lanes[group]
         if lane < 0:
@@ -459,13 +480,13 @@ def walk_borders(
         end = lane_start[lane + 1]
         entry = lane if keyed else key
         known = seen[key] != 0 and recall(key, last, earlier, attributes, points)
-        for a in range(d):
-            region[0, a] = np.nan  # nothing is inside: the first event goes the long way
         at = group_start[group] - 1
         stop = group_start[group + 1]
         while at + 1 < stop:
             quiet = at + 1
-            at = skip_quiet(quiet, stop, values, attributes, region, fresh)
+            at = quiet
+            if known:  # else nothing is inside: the event goes the long way
+                at = skip_quiet(quiet, stop, values, attributes, regions, entry, fresh)
             if at == stop:
                 break
             unknown = False
@@ -481,7 +502,7 @@ def walk_borders(
             around = 0
             if not unknown:
                 passed = move_key(
-                    points, begin, end, entry, first_sight, ends, order, positions, region, moved
+                    points, begin, end, entry, first_sight, ends, order, positions, regions, moved
                 )
                 around = (
                     moved[BEFORE, PLUS, 0] - moved[BEFORE, MINUS, 0]
@@ -510,8 +531,6 @@ def walk_borders(
             known = not unknown
             for a in range(d):
                 points[BEFORE, a] = points[NOW, a]
-                if unknown:
-                    region[0, a] = np.nan
     return crossings, n, visited
 
 

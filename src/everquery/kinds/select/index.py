@@ -164,6 +164,10 @@ class SelectIndex(RangeIndex):
 
     # -- rows ---------------------------------------------------------------------------------
 
+    def is_at_work(self) -> bool:
+        """Tell whether it has had a query, or another stream's queries need rows of this one."""
+        return self.layers.used or bool(self.others_need) or self.store is not None
+
     def keeps_rows(self, step: Step) -> bool:
         """Tell whether the rows of a step are to be kept."""
         if self.answering:
