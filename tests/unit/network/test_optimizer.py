@@ -291,3 +291,17 @@ def test_the_plant_is_the_same_both_ways():
     plain, quick = outputs_of(made, batch, optimize=False), outputs_of(made, batch)
     for name in plain:
         assert bag(plain[name]) == bag(quick[name])
+
+
+def test_a_case_that_is_read_twice_is_fused():
+    boxes = {
+        "m": n.Map("s", select="k, CASE WHEN x > 3 THEN 1.5 ELSE x END AS v"),
+        "f": n.Filter("m", where="NOT ((v / 4) IS NULL)"),
+        "g": n.Filter("f", where="v < 3"),
+    }
+    network = eq.Network("n", [eq.Stream("s", key="k", attributes=["x"])], boxes, {"out": "g"})
+    batch = pa.table({"k": list("abc"), "x": [4.0, None, 2.0]})
+    assert network.start().process({"s": batch})["out"].to_pylist() == [
+        {"k": "a", "v": 1.5},
+        {"k": "c", "v": 2.0},
+    ]

@@ -316,4 +316,5 @@ def share(
 def _worth(node: object) -> bool:
     """Tell whether an expression is worth keeping: it computes something."""
     leaf = (exp.Column, exp.Literal, exp.Identifier, exp.Paren, exp.Null, exp.Boolean, exp.DataType)
-    return isinstance(node, exp.Condition) and not isinstance(node, leaf)
+    branch = isinstance(node, exp.If) and isinstance(node.parent, exp.Case)  # WHEN ... THEN ...
+    return isinstance(node, exp.Condition) and not isinstance(node, leaf) and not branch
