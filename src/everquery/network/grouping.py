@@ -12,6 +12,7 @@ import pyarrow as pa
 from everquery.network.rows import whole
 
 Ints = npt.NDArray[np.int64]
+SPARE = 64  # groups that may be remembered though no row is of them
 
 
 class Groups:
@@ -51,6 +52,27 @@ class Groups:
             self._pieces.append(keys.take(pa.array(new)))
         return numbers[codes]
 
+    def forget(self, used: Ints) -> Ints | None:
+        """Forget the groups that no row is of, if they are many; the others get new numbers.
+
+        Parameters
+        ----------
+        used : array
+            The group of each row that is kept. Negative numbers are no group.
+
+        Returns
+        -------
+        array or None
+            The new number of each group by its old one. None if all numbers stay.
+        """
+        if len(self) <= 2 * used.size + SPARE:
+            return None
+        keys, numbers = self.keys(), np.unique(used[used >= 0])
+        renumbered = np.full(len(self), -1, np.int64)
+        renumbered[numbers] = np.arange(numbers.size)
+        self.load(None if keys is None else keys.take(pa.array(numbers)))
+        return renumbered
+
     def keys(self) -> pa.Table | None:
         """Return the columns of the groups, by number; None if there are none."""
         if not self._pieces:
@@ -76,7 +98,7 @@ def _codes(columns: list[pa.Array]) -> tuple[Ints, Ints]:
             codes = own  # in order of appearance already
         else:
             mixed = codes * (len(encoded.dictionary) + 1) + own
-            codes = _by_appearance(mixed)
+            codes = by_appearance(mixed)
     count = int(codes.max()) + 1 if codes.size else 0
     first = np.full(count, codes.size, np.int64)
     np.minimum.at(first, codes, np.arange(codes.size)) if len(columns) > 1 else None
@@ -85,7 +107,8 @@ def _codes(columns: list[pa.Array]) -> tuple[Ints, Ints]:
     return codes, first
 
 
-def _by_appearance(mixed: Ints) -> Ints:
+def by_appearance(mixed: Ints) -> Ints:
+    """Return numbers that ascend in the order in which values first appear."""
     _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
     ranks = np.empty(first.size, np.int64)
     ranks[np.argsort(first, kind="stable")] = np.arange(first.size)

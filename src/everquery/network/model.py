@@ -272,6 +272,9 @@ class Network:
 
     def _check_arrows(self) -> None:
         known = {*self.streams, *self.boxes, *self.points}
+        for name, point in self.points.items():
+            if point.source not in known:
+                raise dangling(f"point {name!r}", point.source, known)
         for name, output in self.outputs.items():
             if output.source not in known:
                 raise dangling(f"output {name!r}", output.source, known)

@@ -145,7 +145,9 @@ def without_nan(array: Any) -> Any:  # noqa: ANN401 - Arrow has no types
     """Return numbers with NULL in the place of NaN: both are unknown."""
     if not array.null_count and isinstance(array, pa.Array):
         numbers = array.to_numpy(zero_copy_only=True)
-        if not np.isnan(numbers.sum()):  # quicker than a look at each; infinities may make it NaN
+        with np.errstate(invalid="ignore"):
+            total = numbers.sum()  # quicker than a look at each; infinities may make it NaN
+        if not np.isnan(total):
             return array
     bad = pc.is_nan(array)
     if pc.any(bad).as_py():

@@ -91,6 +91,8 @@ def _read(given: Any, what: str) -> Points:  # noqa: ANN401 - whatever a file ha
             )
     if what in FALLING and points[0][0] < 0:
         raise InvalidNetworkError(f"{where} begins at {points[0][0]}; it begins at 0")
+    if what == "loss" and points[-1][0] > 1:
+        raise InvalidNetworkError(f"{where} ends at {points[-1][0]}; a share is 1 at most")
     return tuple(points)
 
 

@@ -122,6 +122,8 @@ def text_of(form: Mapping[str, Any]) -> str:
 def _text(source: str | Path) -> tuple[str, str]:
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         return source, "the text"
+    if not isinstance(source, (str, Path)):
+        raise InvalidNetworkError(f"{source!r:.80} is no network; give the name of a file, or text")
     path = Path(source)
     try:
         return path.read_text(encoding="utf-8"), str(path)

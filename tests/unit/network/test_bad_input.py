@@ -128,6 +128,7 @@ def test_boxes_that_cannot_be(boxes, told):
         ("{delay: [[5, 1.0], [0, 0.5]]}", "0 behind 5; points ascend"),
         ("{delay: [[0, 1.5]]}", "utility 1.5 at 0; it is from 0 to 1"),
         ("{delay: [[0]]}", "a point is"),
+        ("{loss: [[0, 1.0], [3, 0.5]]}", "ends at 3; a share is 1 at most"),
         ("{speed: [[0, 1]]}", "it has delay, loss and values"),
         ("{values: {pressure: [[0, 1], [5, 0.2]]}}", "graph for values of 'pressure'"),
     ],
@@ -289,3 +290,46 @@ def test_a_snapshot_of_another_network_or_a_damaged_one_is_refused():
     with pytest.raises(eq.SnapshotError):
         run.restore(state[:-3] + b"abc")
     run.restore(state)
+
+
+def test_what_is_no_batch_at_all_changes_nothing():
+    run = load(['a: {box: filter, from: readings, where: "temperature > 0"}']).start()
+    good = {"machine": ["a"], "ts": [1], "temperature": [2.0]}
+    doubled = pa.table([["a"], ["b"], [1], [1.0]], ["machine", "machine", "ts", "temperature"])
+    for batches, told in (
+        ([good], r"list has no batches by the names of streams; write {'readings': batch}"),
+        ({"readings": {**good, "ts": [1, 2]}}, "the columns make no table"),
+        ({"readings": doubled}, "has column 'machine' twice"),
+        ({"readings": None}, "NoneType is no batch"),
+    ):
+        with pytest.raises(eq.InvalidBatchError, match=told):
+            run.process(batches)
+    with pytest.raises(eq.InvalidNetworkError, match="there is no output 'zz'; there are out"):
+        run.process({"readings": good}, read=["zz"])
+    assert run.process({"readings": good})["out"].num_rows == 1
+    with pytest.raises(eq.SnapshotError, match="str is no snapshot"):
+        run.restore("text")
+
+
+@pytest.mark.parametrize("came", [False, True])
+@pytest.mark.parametrize("begin", ["yesterday", [1], True, None])
+def test_a_begin_that_is_no_time_is_refused_before_and_after_rows(begin, came):
+    text = HEAD.replace("boxes:", "points:\n  kept: {from: readings, keep: all}\nboxes:")
+    box = '  a: {box: filter, from: kept, where: "temperature > 0"}\n'
+    run = eq.Network.load(text + box + TAIL).start()
+    if came:
+        run.process({"readings": readings(5)})
+    cold = {"cold": {"box": "filter", "from": "kept", "where": "temperature < 0"}}
+    with pytest.raises(eq.InvalidNetworkError, match="it is 'now', 'oldest' or a time"):
+        run.attach(cold, {"cold": "cold"}, begin=begin)
+    assert list(run.process({"readings": readings(5).slice(0, 0)})) == ["out"]
+
+
+def test_what_is_no_network_or_no_box_at_all():
+    with pytest.raises(eq.InvalidNetworkError, match="None is no network; give the name of a file"):
+        eq.Network.load(None)
+    with pytest.raises(eq.InvalidNetworkError, match="point 'p' reads from 'reading'"):
+        load(["a: {box: union, from: [p, p]}"], "points:\n  p: {from: reading}\n" + TAIL)
+    run = eq.Network.load(PLANT).start()
+    with pytest.raises(eq.InvalidNetworkError, match=r"boxes are \[1\]; give them by their names"):
+        run.attach([1], {})

@@ -369,3 +369,12 @@ outputs:
     assert run.process({"s": s, "r": r})["tens"].num_rows == 0
     next_ = run.process({"s": {"t": [10], "x": [1.0]}, "r": {"t": [10], "y": [1.0]}})
     assert next_["tens"].to_pylist() == [{"n": 2, "window_start": 0}]
+
+
+def test_a_row_whose_windows_are_all_open_is_not_late_for_a_slide_with_steps():
+    box = n.Slide("s", last={"time": 10}, every={"time": 10}, select="count(*) AS n")
+    run = eq.Network("n", [S], {"w": box}, {"out": "w"}).start()
+    for time in (15, 12, 9):
+        run.process({"s": {"k": ["a"], "t": [time], "x": [1.0], "o": [1.0]}})
+    assert run.finish()["out"].to_pylist() == [{"n": 2, "window_start": 10}]
+    assert run.dead_letters().column("reason").to_pylist() == ["late"]

@@ -291,3 +291,133 @@ def test_the_plant_is_the_same_both_ways():
     plain, quick = outputs_of(made, batch, optimize=False), outputs_of(made, batch)
     for name in plain:
         assert bag(plain[name]) == bag(quick[name])
+
+
+def test_a_case_that_is_read_twice_is_fused():
+    boxes = {
+        "m": n.Map("s", select="k, CASE WHEN x > 3 THEN 1.5 ELSE x END AS v"),
+        "f": n.Filter("m", where="NOT ((v / 4) IS NULL)"),
+        "g": n.Filter("f", where="v < 3"),
+    }
+    network = eq.Network("n", [eq.Stream("s", key="k", attributes=["x"])], boxes, {"out": "g"})
+    batch = pa.table({"k": list("abc"), "x": [4.0, None, 2.0]})
+    assert network.start().process({"s": batch})["out"].to_pylist() == [
+        {"k": "a", "v": 1.5},
+        {"k": "c", "v": 2.0},
+    ]
+
+
+def test_a_difference_of_infinities_is_unknown_to_what_is_fused_behind_it():
+    select = "k, t, coalesce(d, 0) AS z, d IS NULL AS u"
+    boxes = {
+        "m": n.Map("s", select="k, t, x - y AS d"),
+        "q": n.Map("m", select=select),
+        "f": n.Filter("m", where="NOT (d > 3)"),
+        "g": n.Filter("f", where="d < 100 OR t > 0"),
+    }
+    network = eq.Network("n", [S], boxes, {"q": "q", "g": "g"})
+    inf = float("inf")
+    columns = {"x": [inf, 1.0, inf], "y": [inf, 2.0, -inf], "z": [0.0] * 3}
+    batch = {"s": pa.table({"k": list("abc"), "t": [1, 2, 3], **columns})}
+    found = outputs_of(network, batch)
+    assert found == outputs_of(network, batch, optimize=False)
+    assert [row["u"] for row in found["q"]] == [True, False, False]
+    assert [row["k"] for row in found["g"]] == ["b"]
+
+
+TWO = {"s": rows(), "r": pa.table({"k": ["a", "b"] * 30, "t": range(60), "v": [1.0, 2.0] * 30})}
+JOIN = n.Join(["s", "r"], within={"time": 1}, on="s.k = r.k", select="s.t AS t, x, v, x - v AS d")
+MOVES = {
+    "filter before drop": (
+        {"d": n.Drop("s", every={"time": 3}), "out": n.Filter("d", where="d.x > 1")},
+        "out: moved in front of drop d",
+    ),
+    "map before union": (
+        {
+            "a": n.Filter("s", where="x > 1"),
+            "b": n.Filter("s", where="y > 1"),
+            "u": n.Union(["a", "b"]),
+            "out": n.Map("u", select="k, t, u.x * 2 AS v"),
+        },
+        "out: moved in front of union u",
+    ),
+    "drop before map": (
+        {
+            "m": n.Map("s", select="k, s.t, x * 2 AS v"),
+            "out": n.Drop("m", every={"time": 3}),
+        },
+        "out: moved in front of map m",
+    ),
+    "map into join": (
+        {"j": JOIN, "out": n.Map("j", select="j.t, x + v AS w, d")},
+        "out: computed in join j",
+    ),
+    "filter before resample": (
+        {
+            "p": n.Resample(["s", "r"], by="k", within={"time": 4}, predict="max(s.x) AS top"),
+            "out": n.Filter("p", where="p.k <> 'a'"),
+        },
+        "out: moved in front of resample p, on both sides",
+    ),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_boxes_change_places_and_give_the_same(move):
+    boxes, note = MOVES[move]
+    network = eq.Network("n", [S, R], boxes, {"out": "out"})
+    run = network.start()
+    run.process({name: batch.slice(0, 0) for name, batch in TWO.items()})
+    assert note in run.explain().split("done:")[1]
+    assert assert_same_every_way(network, TWO)["out"]
+
+
+STAYS = {
+    "a position is counted anew": (
+        {"d": n.Drop("s", every={"rows": 3}), "out": n.Filter("d", where="x > 1")}
+    ),
+    "an index that may be unknown": (
+        {
+            "d": n.Drop("s", every={"distance": 3, "on": "x"}),
+            "out": n.Filter("d", where="y > 1"),
+        }
+    ),
+    "a map that may fail": (
+        {
+            "m": n.Map("s", select="k, t, 1 / x AS v"),
+            "out": n.Drop("m", every={"time": 3}),
+        }
+    ),
+    "a map that changes the time": (
+        {
+            "m": n.Map("s", select="k, t AS u, x"),
+            "out": n.Drop("m", every={"time": 3}),
+        }
+    ),
+    "a map of what a join computes": (
+        {"j": JOIN, "out": n.Map("j", select="t, coalesce(d, 0) AS w")}
+    ),
+    "a filter on what is predicted": (
+        {
+            "p": n.Resample(["s", "r"], by="k", within={"time": 4}, predict="max(x) AS top"),
+            "out": n.Filter("p", where="top > 1"),
+        }
+    ),
+    "a box that others read": (
+        {
+            "d": n.Drop("s", every={"time": 3}),
+            "e": n.Tumble("d", every={"time": 9}, select="count(*) AS n"),
+            "out": n.Filter("d", where="x > 1"),
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("why", STAYS)
+def test_boxes_stay_where_their_condition_does_not_hold(why):
+    network = eq.Network("n", [S, R], STAYS[why], {"out": "out"})
+    run = network.start()
+    run.process({name: batch.slice(0, 5) for name, batch in TWO.items()})
+    assert "moved" not in run.explain()
+    assert "computed" not in run.explain()
+    assert outputs_of(network, TWO) == outputs_of(network, TWO, optimize=False)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.network.boxes.sides import GROUP, INDEX, PLACE, Side
+from everquery.network.boxes.sides import GROUP, INDEX, PLACE, Side, forget_groups
 from everquery.network.expressions.compiled import Columns, Compiled
 from everquery.network.expressions.lists import compile_condition, compiled
 from everquery.network.expressions.ranges import MOST_EXPANDED, Ranges
@@ -61,6 +61,8 @@ class JoinOperator(Operator):
         size = self._size()
         self._sides[0].drop_below(self._sides[1].clock - size)
         self._sides[1].drop_below(self._sides[0].clock - size)
+        assert self._groups is not None
+        forget_groups(self._groups, self._sides)
         return Flow(found, self._output_clock(flows, size))
 
     def _size(self) -> float:

@@ -169,6 +169,10 @@ class LatchOperator(TumbleOperator):
         super().__init__(spec, inputs, output)
         self._state: dict[tuple[int, int], Partial] = {}  # by aggregate and group
 
+    def numbered(self, rows: pa.Table) -> Ints:
+        """Return the groups of rows; all are remembered, as is what each has had."""
+        return self.groups.number(rows)
+
     def told(self, rows: pa.Table, windows: Ranges, groups: Ints, labels: pa.Array) -> pa.Table:
         """Return one row for each window: aggregates over all that the group has had."""
         columns, values = columns_of(rows), {}

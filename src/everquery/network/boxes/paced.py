@@ -60,7 +60,7 @@ class PacedOperator(WindowedOperator):
             index = positions(numbers, self._counts)
             self._counts += np.bincount(numbers, minlength=self._counts.size)
         else:
-            late = index < self._passed(numbers, index)
+            late = self.late(numbers, index)
             if late.any():
                 self.letters.add(rows.filter(pa.array(late)), LATE)
                 rows, index, numbers = rows.filter(pa.array(~late)), index[~late], numbers[~late]
@@ -70,6 +70,10 @@ class PacedOperator(WindowedOperator):
         kept = self._kept(rows).append_column("_index", pa.array(index))
         self.waiting.add(kept.append_column("_group", pa.array(numbers)))
         return before
+
+    def late(self, numbers: Ints, index: Index) -> Any:  # noqa: ANN401 - an array of booleans
+        """Tell which rows belong to a window that has been told."""
+        return index < self._passed(numbers, index)
 
     def _passed(self, numbers: Ints, index: Index) -> Index:
         """Return for each row its group's clock before it; by distance, go on to it."""
@@ -84,6 +88,23 @@ class PacedOperator(WindowedOperator):
             newest = np.maximum.accumulate(np.append(self._reached[group], index[at]))
             before[at], self._reached[group] = newest[:-1], newest[-1]
         return before
+
+    def forget(self) -> None:
+        """Forget groups whose windows are over.
+
+        By rows or distance, a group's windows are never over: its next row has a place in them.
+        """
+        if self.window.by != TIME:
+            return
+        rows = self.waiting.rows()
+        numbers = self.groups.forget(rows.column("_group").to_numpy())
+        if numbers is None:
+            return
+        place = rows.column_names.index("_group")
+        groups = pa.array(numbers[rows.column("_group").to_numpy()])
+        self.waiting.keep(rows.set_column(place, "_group", groups))
+        count = len(self.groups)
+        self._counts, self._reached = np.zeros(count, np.int64), np.full(count, -np.inf)
 
     def newest(self) -> Any:  # noqa: ANN401 - an array of the index's type
         """Return each group's clock: no row with a smaller index will come."""

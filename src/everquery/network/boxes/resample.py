@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.errors import InvalidNetworkError
-from everquery.network.boxes.sides import Side
+from everquery.network.boxes.sides import GROUP, INDEX, PLACE, Side, forget_groups
 from everquery.network.boxes.windowed import WindowColumns, groups_of
 from everquery.network.expressions.aggregates import PREDICTIONS, read_aggregates
 from everquery.network.expressions.lists import scope_of
@@ -124,6 +124,7 @@ class ResampleOperator(Operator):
         self._told = bound
         values.drop_below(bound - size)
         moments.drop_below(bound)
+        forget_groups(self._groups, self._sides)
         if bound == END:
             return Flow(found, END)
         return Flow(found, bound if self.output.time else BEGINNING)
@@ -133,11 +134,11 @@ class ResampleOperator(Operator):
 
     def _predicted(self, bound: float, size: float) -> pa.Table:
         values, moments = self._sides
-        group, at = _distinct(moments.part("_group"), moments.part("_index"), bound)
+        group, at = _distinct(moments, bound)
         if not at.size or values.rows is None:
             return self.output.empty()
-        index, numbers = values.part("_index"), values.part("_group")
-        order = np.lexsort((values.part("_place"), index, numbers))
+        index, numbers = values.part(INDEX), values.part(GROUP)
+        order = np.lexsort((values.part(PLACE), index, numbers))
         index, numbers = index[order], numbers[order]
         rows = values.rows.take(pa.array(order))
         windows = Ranges(
@@ -186,11 +187,13 @@ def _word(number: float) -> Any:  # noqa: ANN401 - a number, or the word of an i
     return number if np.isfinite(number) else str(number)
 
 
-def _distinct(groups: Ints, index: Index, bound: float) -> tuple[Ints, Index]:
-    """Return each group and index value below a bound once, by index and group."""
-    below = index < bound
-    groups, index = groups[below], index[below]
-    order = np.lexsort((groups, index))
-    groups, index = groups[order], index[order]
-    new = np.append(True, (groups[1:] != groups[:-1]) | (index[1:] != index[:-1]))
-    return groups[new[: groups.size]], index[new[: groups.size]]
+def _distinct(moments: Side, bound: float) -> tuple[Ints, Index]:
+    """Return each group and index value below a bound once, by index, then as they came."""
+    below = moments.part(INDEX) < bound
+    index, groups, place = (moments.part(name)[below] for name in (INDEX, GROUP, PLACE))
+    order = np.lexsort((place, groups, index))
+    index, groups, place = index[order], groups[order], place[order]
+    new = np.append(True, (groups[1:] != groups[:-1]) | (index[1:] != index[:-1]))[: index.size]
+    index, groups, place = index[new], groups[new], place[new]
+    came = np.lexsort((place, index))
+    return groups[came], index[came]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.network.boxes.windowed import LATE, UNKNOWN_INDEX, plain_number
-from everquery.network.grouping import Ints
+from everquery.network.grouping import Groups, Ints
 from everquery.network.operator import Letters, Saved
 from everquery.network.rows import BEGINNING, END, Flow, whole
 from everquery.network.windows import ROWS, TIME, Index, Window, index_values
@@ -103,6 +103,13 @@ class Side:
             return np.zeros(0, np.int64)
         return whole(self.rows.column(name)).to_numpy(zero_copy_only=False)
 
+    def renumber(self, numbers: Ints) -> None:
+        """Give the rows the new numbers of their groups, by the old ones."""
+        if self.rows is not None and self.rows.num_rows:
+            place = self.rows.column_names.index(GROUP)
+            groups = pa.array(numbers[self.part(GROUP)])
+            self.rows = self.rows.set_column(place, GROUP, groups)
+
     def drop_below(self, bound: float) -> None:
         """Forget rows whose index is smaller."""
         if self.rows is not None and self.rows.num_rows and bound > BEGINNING:
@@ -122,3 +129,11 @@ class Side:
         self.rows = saved.tables.get(name)
         clock, self.count = saved.values[name]
         self.clock = float(clock) if isinstance(clock, str) else clock
+
+
+def forget_groups(groups: Groups, sides: Sequence[Side]) -> None:
+    """Forget groups of which neither side keeps a row."""
+    numbers = groups.forget(np.concatenate([side.part(GROUP) for side in sides]))
+    if numbers is not None:
+        for side in sides:
+            side.renumber(numbers)

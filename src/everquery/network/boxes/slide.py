@@ -110,6 +110,15 @@ class SlideOperator(PacedOperator):
         late = 0 if self._spec.every is None else self.size
         return Flow(found, flow.clock - late)
 
+    def late(self, numbers: Ints, index: Index) -> Any:  # noqa: ANN401 - an array of booleans
+        """Tell which rows belong to a window that has been told: the first that has the row."""
+        every = self._spec.every
+        if every is None or self.window.by != TIME:
+            return super().late(numbers, index)
+        step = every.size(self.columns.kind)
+        first = multiple_below(index - self.size, step) + step
+        return (first <= index) & (first + self.size <= self._clock)
+
     def _slid(self, rows: pa.Table, before: Index) -> pa.Table:
         """Return the windows that have ended since `before`, and forget rows that none needs."""
         index, numbers, arrival = self.parts(rows)
@@ -129,6 +138,7 @@ class SlideOperator(PacedOperator):
         keep[order] = index > newest[numbers] - self.size
         if not keep.all():
             self.waiting.keep(rows.filter(pa.array(keep)))
+            self.forget()
         return found
 
     def _windows(
@@ -163,7 +173,7 @@ class SlideOperator(PacedOperator):
     ) -> Any:  # noqa: ANN401 - an array of places
         """Return windows in the order in which they ended, whatever the batches."""
         if self.window.by == TIME:
-            return np.lexsort((group, label))
+            return np.lexsort((arrival[windows.low], label))
         if self.window.by == ROWS:
             return np.argsort(arrival[windows.high - 1], kind="stable")
         behind = np.minimum(windows.high, numbers.size - 1)

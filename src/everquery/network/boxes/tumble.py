@@ -12,7 +12,7 @@ import pyarrow as pa
 from everquery.network.boxes.paced import PacedOperator
 from everquery.network.boxes.windowed import LATE, WindowColumns, window_columns, window_type
 from everquery.network.expressions.ranges import Ranges
-from everquery.network.grouping import Ints
+from everquery.network.grouping import Ints, by_appearance
 from everquery.network.operator import Operator
 from everquery.network.rows import BEGINNING, END, Flow, RowType
 from everquery.network.spec import Box
@@ -118,7 +118,12 @@ class TumbleOperator(PacedOperator):
         else:
             done, starts = waiting.filter(pa.array(ready)), starts[ready]
             self.waiting.keep(waiting.filter(pa.array(~ready)))
-        return self._told(done, starts, self.groups.number(done), None)
+        return self._told(done, starts, self.numbered(done), None)
+
+    def numbered(self, rows: pa.Table) -> Ints:
+        """Return the groups of rows whose windows have ended; no others are remembered."""
+        self.groups.load(None)
+        return self.groups.number(rows)
 
     def _ready(self) -> pa.Table:
         """Windows by rows or distance: each group goes at its own pace."""
@@ -151,14 +156,13 @@ class TumbleOperator(PacedOperator):
     def _told(
         self, rows: pa.Table, starts: Index, numbers: Ints, finished: Ints | None
     ) -> pa.Table:
-        """Return one row for each window: by start and group, or as they were finished."""
+        """Return one row for each window: by start, then as groups came, or as it was finished."""
         if not rows.num_rows:
             return self.output.empty()
         within: tuple[Any, ...] = (rows.column("_arrival").to_numpy(),)
         if self.window.by == TIME:
             within = (*within, index_values(rows.column(self.columns.index)))
-        ended = () if finished is None else (finished,)
-        order = np.lexsort((*within, numbers, starts, *ended))
+        order = np.lexsort((*within, *self._turns(numbers, starts, finished)))
         group, start = numbers[order], starts[order]
         begins = np.flatnonzero(
             np.append(True, (group[1:] != group[:-1]) | (start[1:] != start[:-1]))
@@ -166,6 +170,15 @@ class TumbleOperator(PacedOperator):
         windows = Ranges(begins, np.append(begins[1:], order.size))
         labels = index_column(start[begins], self.columns.kind)
         return self.told(rows.take(pa.array(order)), windows, group[begins], labels)
+
+    def _turns(self, numbers: Ints, starts: Index, finished: Ints | None) -> tuple[Any, ...]:
+        """Return what rows are sorted by: the turns of their windows, the least important first."""
+        if finished is not None:
+            return numbers, starts, finished
+        if len(self.groups) < 2:
+            return (starts,)
+        places = np.unique(starts, return_inverse=True)[1].astype(np.int64)
+        return by_appearance(places * len(self.groups) + numbers), starts
 
     def told(self, rows: pa.Table, windows: Ranges, groups: Ints, labels: pa.Array) -> pa.Table:
         """Return one row for each window, of groups by their numbers."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everquery.core.times import nanoseconds_of
 from everquery.errors import EverqueryError, InvalidNetworkError
 from everquery.network.expressions.types import UNKNOWN, is_number
 from everquery.network.operator import Operator, Saved
 from everquery.network.rows import BEGINNING, END, Flow, RowType
 from everquery.network.spec import Box
+from everquery.network.windows import index_column, index_values
 from everquery.stream import NOTICE_COLUMNS, Stream
 
 if TYPE_CHECKING:
@@ -144,11 +148,30 @@ class WatchOperator(Operator):
             pieces.append(self._engine.process(flow.rows))
         if flow.clock == END:
             pieces.append(self._engine.flush())
+        elif self._is_ahead(flow):
+            pieces.append(self._engine.advance(self._moment(flow.clock)))
         self._take_letters()
         if not pieces:
             return Flow(self.output.empty(), self._clock(flow))
         tables = [self._plain(piece) for piece in pieces]
         return Flow(pa.concat_tables(tables, promote_options="default"), self._clock(flow))
+
+    def _is_ahead(self, flow: Flow) -> bool:
+        """Tell whether time has come further than the rows: others did not get here."""
+        time = self._engine.stream.time
+        if time is None or flow.clock == BEGINNING or self.inputs[0].columns[time] == UNKNOWN:
+            return False
+        rows = flow.rows
+        return not rows.num_rows or bool(index_values(rows.column(time)).max() < flow.clock)
+
+    def _moment(self, clock: float) -> Any:  # noqa: ANN401 - a number, a date or a datetime
+        """Return the clock as the engine takes a time, to the microsecond."""
+        kind = self.inputs[0].columns[str(self._engine.stream.time)]
+        if nanoseconds_of(kind) is None:
+            return clock if pa.types.is_floating(kind) else math.floor(clock)
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            clock, kind = clock // 1000, pa.timestamp("us", kind.tz)
+        return index_column(np.asarray([math.floor(clock)]), kind)[0].as_py()
 
     def _clock(self, flow: Flow) -> float:
         return flow.clock if self.output.time or flow.clock == END else BEGINNING

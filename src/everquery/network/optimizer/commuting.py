@@ -14,13 +14,20 @@ from everquery.network.boxes.drop import Drop
 from everquery.network.boxes.filter import Filter
 from everquery.network.boxes.join import Join, JoinPlan
 from everquery.network.boxes.map import Map
+from everquery.network.boxes.resample import Resample
 from everquery.network.boxes.union import Union
-from everquery.network.expressions.compiler import UnknownFunctionError, compile_tree, parse
+from everquery.network.expressions.compiler import (
+    DIALECT,
+    UnknownFunctionError,
+    compile_tree,
+    parse,
+)
 from everquery.network.expressions.lists import column_of, scope_of
-from everquery.network.expressions.types import BadExpressionError
-from everquery.network.optimizer.fused import conjuncts
+from everquery.network.expressions.types import UNKNOWN, BadExpressionError
+from everquery.network.optimizer.fused import conjuncts, substituted
 from everquery.network.rows import RowType
 from everquery.network.spec import Box
+from everquery.network.windows import TIME
 
 
 def is_safe(box: Box, rows: RowType) -> bool:
@@ -53,11 +60,58 @@ def filter_before_union(condition: Filter, box: Union, rows: Sequence[RowType]) 
 
 
 def filter_before_drop(condition: Filter, box: Drop, rows: RowType) -> bool:
-    """Filter and drop commute where the index is a value of the row.
+    """Filter and drop commute where the index is the time.
 
-    The papers' index is always one. By position, rows would be counted anew behind the filter.
+    The papers' index is always a value of the row. By position, rows would be counted anew behind
+    the filter. Another column may be unknown, and then the row is a dead letter of the drop.
     """
-    return is_safe(condition, rows) and not box.by_position
+    return is_safe(condition, rows) and box.every is not None and box.every.by == TIME
+
+
+def map_before_union(box: Map, union: RowType, rows: Sequence[RowType]) -> bool:
+    """Map and merge always commute; a type that the union widens would be computed otherwise."""
+    return all(dict(one.columns) == dict(union.columns) and is_safe(box, one) for one in rows)
+
+
+def drop_before_map(box: Drop, mapped: Map, rows: RowType) -> bool:
+    """Drop and map commute where the index is the time, and the map passes it on as it is."""
+    if box.every is None or box.every.by != TIME or not is_safe(mapped, rows):
+        return False
+    scope, items = mapped.items(rows)
+    own = [item.name for item in items if column_of(item.tree, scope) == rows.time]
+    return rows.time is not None and own == [rows.time]
+
+
+def filter_before_resample(condition: Filter, box: Resample, inputs: Sequence[RowType]) -> bool:
+    """Case 2, for a condition on groups: each is predicted from its own rows alone."""
+    groups = set(box.columns(inputs).groups)
+    given = box.infer(inputs)
+    return is_safe(condition, given) and reads(condition, given) <= groups
+
+
+def map_into_join(box: Map, join: Join, inputs: Sequence[RowType]) -> str | None:
+    """Case 7: return the `select` of a join that gives what a map behind it does; None if none may.
+
+    What is computed has to read columns as the join has them, whose types are known: what the join
+    itself computes may be unknown where a part of it is not.
+    """
+    plan, given = join.plan(inputs), join.infer(inputs)
+    if not is_safe(box, given):
+        return None
+    scope, items = box.items(given)
+    values = {item.name: item.tree for item in plan.items}
+    found = []
+    for item in items:
+        columns = [scope.find(column) for column in item.tree.find_all(exp.Column)]
+        whole = column_of(item.tree, scope) is not None
+        if not whole and any(
+            not isinstance(values[one], exp.Column) or given.columns[one] == UNKNOWN
+            for one in columns
+        ):
+            return None
+        tree = substituted(item.tree, scope, values)
+        found.append(exp.alias_(tree, item.name, quoted=True).sql(DIALECT))
+    return ", ".join(found)
 
 
 def filter_before_join(

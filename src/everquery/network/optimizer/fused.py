@@ -26,6 +26,7 @@ from everquery.network.spec import Box
 
 BLOCK = 65_536  # rows whose columns stay in the processor's cache between expressions
 FEW = 0.5  # of a block: below this share, further conditions look at the rows that are left alone
+_GROWING = (exp.Mul, exp.Div, exp.Pow)  # what may make large numbers of small ones
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,10 @@ class FusedOperator(Operator):
         ]
         self._needed = self._closure([value.reads for value in self._values.values()])
         self._numbers = self._number_chain(shared, trees, conditions, list(values))
+        reads = self._closure([one.reads for one in compiled])
+        self._bounded = [name for name in reads if inputs[0].columns[name] == NUMBER]
+        products = sum(isinstance(node, _GROWING) for tree in trees for node in tree.walk())
+        self._bound = 10.0 ** (300 // (2 + products))
 
     def _number_chain(
         self,
@@ -174,9 +179,22 @@ class FusedOperator(Operator):
         if not flow.rows.num_rows:
             return Flow(self.output.empty(), clock)
         try:
-            return Flow(self._fast(flow.rows), clock)
+            if self._stays_finite(flow.rows):
+                return Flow(self._fast(flow.rows), clock)
         except FAILURES:
-            return Flow(self._slow(flow), clock)  # box by box, which finds the rows
+            pass  # box by box, which finds the rows
+        return Flow(self._slow(flow), clock)
+
+    def _stays_finite(self, rows: pa.Table) -> bool:
+        """Tell whether no part of the chain can be infinite, or the difference of infinities.
+
+        That difference is unknown behind a map, and must not go on as NaN inside an expression.
+        """
+        for name in self._bounded:
+            ends = pc.min_max(rows.column(name)).as_py()
+            if ends["min"] is not None and max(-ends["min"], ends["max"]) > self._bound:
+                return False
+        return True
 
     def _fast(self, rows: pa.Table) -> pa.Table:
         columns = columns_of(rows)
@@ -316,4 +334,5 @@ def share(
 def _worth(node: object) -> bool:
     """Tell whether an expression is worth keeping: it computes something."""
     leaf = (exp.Column, exp.Literal, exp.Identifier, exp.Paren, exp.Null, exp.Boolean, exp.DataType)
-    return isinstance(node, exp.Condition) and not isinstance(node, leaf)
+    branch = isinstance(node, exp.If) and isinstance(node.parent, exp.Case)  # WHEN ... THEN ...
+    return isinstance(node, exp.Condition) and not isinstance(node, leaf) and not branch

@@ -6,13 +6,11 @@ from collections.abc import Collection, Mapping
 
 from everquery.network.boxes.filter import Filter
 from everquery.network.boxes.map import Map
-from everquery.network.boxes.union import Union
-from everquery.network.expressions.compiler import DIALECT, parse
 from everquery.network.graph import infer, order
-from everquery.network.optimizer.commuting import filter_before_union, is_safe
+from everquery.network.optimizer.commuting import is_safe
 from everquery.network.optimizer.fused import Fused
+from everquery.network.optimizer.moving import moved, readers
 from everquery.network.optimizer.siblings import unite
-from everquery.network.optimizer.structure import readers
 from everquery.network.rows import RowType
 from everquery.network.runtime.figures import Figures
 from everquery.network.spec import Box
@@ -35,41 +33,8 @@ def simplified(
     """
     notes: list[str] = []
     found = unite(dict(boxes), roots, notes)
-    for name in list(found):
-        _push_through_union(name, found, roots, keep, notes)
+    moved(found, roots, keep, notes)
     return _fuse(found, roots, keep, figures, notes), notes
-
-
-def _push_through_union(
-    name: str,
-    boxes: dict[str, Box],
-    roots: Mapping[str, RowType],
-    keep: Collection[str],
-    notes: list[str],
-) -> None:
-    condition = boxes[name]
-    if not isinstance(condition, Filter) or condition.sources[0] not in boxes:
-        return
-    source = condition.sources[0]
-    union = boxes[source]
-    if not isinstance(union, Union) or source in keep or readers(boxes, source) != [name]:
-        return
-    types = infer(boxes, roots)
-    if not is_safe(condition, types[source]) or not filter_before_union(
-        condition, union, [types[one] for one in union.sources]
-    ):
-        return
-    assert isinstance(condition.where, str)
-    tree = parse(condition.where)
-    for column in tree.find_all(type(parse("x"))):
-        column.set("table", None)
-    parts = []
-    for at, one in enumerate(union.sources):
-        parts.append(f"{name}@{at}")
-        boxes[parts[-1]] = Filter(one, where=tree.sql(DIALECT))
-    boxes[name] = Union(parts)
-    del boxes[source]
-    notes.append(f"{name}: moved in front of union {source}")
 
 
 def _fuse(

@@ -1,7 +1,8 @@
-"""Rewriting around joins, done once, before rows come: their state depends on it.
+"""Rewriting around joins and resamples, done once, before rows come: their state depends on it.
 
-A filter behind a join becomes filters in front of it, and columns that nobody reads are left out in
-front of it. What is decided here follows from the network alone, so that snapshots fit.
+A filter behind a join becomes filters in front of it, a map behind it what the join itself
+computes, and columns that nobody reads are left out in front of it. What is decided here follows
+from the network alone, so that snapshots fit.
 """
 
 from __future__ import annotations
@@ -15,9 +16,17 @@ from everquery.network.boxes.filter import Filter
 from everquery.network.boxes.join import Join
 from everquery.network.boxes.map import Map
 from everquery.network.boxes.passing import Passing
-from everquery.network.graph import infer
-from everquery.network.optimizer.commuting import filter_before_join, is_safe, parts_of
+from everquery.network.boxes.resample import Resample
+from everquery.network.graph import infer, order
+from everquery.network.optimizer.commuting import (
+    filter_before_join,
+    filter_before_resample,
+    is_safe,
+    map_into_join,
+    parts_of,
+)
 from everquery.network.optimizer.liveness import join_reads, needed_columns
+from everquery.network.optimizer.moving import Pair, pair_of, plain_list, without_tables
 from everquery.network.rows import RowType
 from everquery.network.spec import Box
 
@@ -36,8 +45,11 @@ def structured(
     """
     notes: list[str] = []
     found = dict(boxes)
-    for name in list(boxes):
-        _push_through_join(name, found, roots, keep, notes)
+    for name in order(boxes, roots):
+        for move in (_push_through_join, _push_through_resample, _compute_in_join):
+            pair = pair_of(name, found, roots, keep)
+            if pair is not None:
+                move(pair, found, notes)
     types = infer(found, roots)
     needed = needed_columns(found, types, keep)
     for name in list(found):
@@ -47,29 +59,13 @@ def structured(
     return found, notes
 
 
-def readers(boxes: Mapping[str, Box], source: str) -> list[str]:
-    """Return the boxes that read from a name, once for each arrow."""
-    return [name for name, box in boxes.items() for one in box.sources if one == source]
-
-
-def _push_through_join(
-    name: str,
-    boxes: dict[str, Box],
-    roots: Mapping[str, RowType],
-    keep: Collection[str],
-    notes: list[str],
-) -> None:
-    condition = boxes[name]
-    if not isinstance(condition, Filter) or condition.sources[0] not in boxes:
+def _push_through_join(pair: Pair, boxes: dict[str, Box], notes: list[str]) -> None:
+    name, source, join, condition = pair.name, pair.source, pair.before, pair.box
+    if not isinstance(condition, Filter) or not isinstance(join, Join):
         return
-    source = condition.sources[0]
-    join = boxes[source]
-    if not isinstance(join, Join) or source in keep or readers(boxes, source) != [name]:
+    if not is_safe(condition, pair.given):
         return
-    types = infer(boxes, roots)
-    if not is_safe(condition, types[source]):
-        return
-    inputs = [types[one] for one in join.sources]
+    inputs = pair.inputs
     moved: dict[int, list[exp.Expression]] = {0: [], 1: []}
     rest = []
     for part in parts_of(condition):
@@ -91,6 +87,35 @@ def _push_through_join(
     boxes[source] = named_join(join).reading(*sources)
     text = " AND ".join(f"({part.sql(DIALECT)})" for part in rest)
     boxes[name] = Filter(source, where=text) if rest else Passing(source)
+
+
+def _push_through_resample(pair: Pair, boxes: dict[str, Box], notes: list[str]) -> None:
+    resample, condition = pair.before, pair.box
+    if not isinstance(condition, Filter) or not isinstance(resample, Resample):
+        return
+    if not filter_before_resample(condition, resample, pair.inputs):
+        return
+    where = without_tables(condition)
+    names = [f"{pair.source}@{side}" for side in (0, 1)]
+    for own, source in zip(names, resample.sources, strict=True):
+        boxes[own] = where.reading(source)
+    boxes[pair.source] = replace(resample, predict=plain_list(resample.predict)).reading(*names)
+    boxes[pair.name] = Passing(pair.source)
+    notes.append(f"{pair.name}: moved in front of resample {pair.source}, on both sides")
+
+
+def _compute_in_join(pair: Pair, boxes: dict[str, Box], notes: list[str]) -> None:
+    join, box = pair.before, pair.box
+    if not isinstance(box, Map) or not isinstance(join, Join):
+        return
+    select = map_into_join(box, join, pair.inputs)
+    if select is None:
+        return
+    whole = replace(named_join(join), select=select)
+    if whole.infer(pair.inputs) != box.infer([pair.given]):
+        return  # which column is the time would be another
+    boxes[pair.source], boxes[pair.name] = whole, Passing(pair.source)
+    notes.append(f"{pair.name}: computed in join {pair.source}")
 
 
 def named_join(join: Join) -> Join:

@@ -25,15 +25,18 @@ def with_boxes(
     InvalidNetworkError
         If a name is taken, or a box reads from what is no connection point.
     """
+    for what, given in (("boxes", boxes), ("outputs", outputs)):
+        if not isinstance(given, Mapping):
+            raise InvalidNetworkError(f"{what} are {given!r}; give them by their names")
     made = {name: yaml_form.read_box(name, form) for name, form in boxes.items()}
     ends = {name: Output.read(form) for name, form in outputs.items()}
     for what, names, known in (
-        ("box", made, {*network.boxes, *network.streams, *network.points}),
-        ("output", ends, {*network.outputs}),
+        ("a box", made, {*network.boxes, *network.streams, *network.points}),
+        ("an output", ends, {*network.outputs}),
     ):
         taken = [name for name in names if name in known]
         if taken:
-            raise InvalidNetworkError(f"the network has a {what} {taken[0]!r} already")
+            raise InvalidNetworkError(f"the network has {what} {taken[0]!r} already")
     free = {*network.points, *made, *attached}
     for name, box in made.items():
         for source in box.sources:

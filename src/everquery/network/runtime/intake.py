@@ -59,6 +59,11 @@ class Intake:
                     )
                 columns[name] = pa.nulls(batch.num_rows, kind)
                 continue
+            if batch.column_names.count(name) > 1:
+                raise InvalidBatchError(
+                    f"stream {self.name!r}: the batch has column {name!r} twice. Nothing has"
+                    " changed"
+                )
             columns[name] = self._typed(name, whole(batch.column(name)), kind)
         return pa.table(columns)
 
@@ -71,7 +76,12 @@ class Intake:
             names = list(self.row_type.columns)
             return pa.table({name: [row.get(name) for row in given] for name in names})
         if isinstance(given, dict) or hasattr(given, "__arrow_c_stream__"):
-            return pa.table(given)
+            try:
+                return pa.table(given)
+            except (pa.ArrowException, TypeError) as error:
+                raise InvalidBatchError(
+                    f"stream {self.name!r}: the columns make no table: {error}. Nothing has changed"
+                ) from None
         raise InvalidBatchError(
             f"stream {self.name!r}: {type(given).__name__} is no batch; give an Arrow table or"
             " batch, a DataFrame, a list of dicts or a dict of columns"

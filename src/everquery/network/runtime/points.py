@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from everquery.errors import InvalidNetworkError
 from everquery.network.ends import ALL, Point
+from everquery.network.expressions.types import UNKNOWN
 from everquery.network.operator import Saved
 from everquery.network.rows import BEGINNING, Flow, RowType, joined
 from everquery.network.windows import Window, index_values
@@ -84,15 +86,9 @@ class History:
             return Flow(rows, self.clock)
         if row_type.time is None:
             raise InvalidNetworkError(f"point {self.name!r} has no time to begin at: {row_type}")
+        bound = _bound(begin, row_type.columns[row_type.time])
         if not rows.num_rows:
             return Flow(rows, self.clock)
-        kind = row_type.columns[row_type.time]
-        try:
-            bound = index_values(pa.array([begin], kind))[0]
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            raise InvalidNetworkError(
-                f"begin is {begin!r}; it is 'now', 'oldest' or a time of type {kind}"
-            ) from None
         times = index_values(rows.column(row_type.time))
         return Flow(rows.filter(pa.array(times >= bound)), self.clock)
 
@@ -107,3 +103,20 @@ class History:
         self.clock = float(clock) if isinstance(clock, str) else clock
         rows = saved.tables["rows"]
         self._pieces = [rows] if rows.num_rows else []
+
+
+def _bound(begin: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - a time, and a number of NumPy
+    """Return a time as a number; of a type that no row has shown yet, any time will do."""
+    try:
+        if begin is None or isinstance(begin, bool):
+            raise TypeError(begin)
+        if kind == UNKNOWN:
+            if not isinstance(begin, (int, float, date)):
+                raise TypeError(begin)
+            return None
+        return index_values(pa.array([begin], kind))[0]
+    except (pa.ArrowException, TypeError, OverflowError):
+        told = "time" if kind == UNKNOWN else f"time of type {kind}"
+        raise InvalidNetworkError(
+            f"begin is {begin!r}; it is 'now', 'oldest' or a {told}"
+        ) from None

@@ -117,6 +117,12 @@ class Run:
             raise InvalidBatchError(
                 "the streams have ended: `finish` was called. Start another run"
             )
+        if not isinstance(batches, Mapping):
+            raise InvalidBatchError(
+                f"{type(batches).__name__} has no batches by the names of streams; write"
+                f" {{{next(iter(self._intakes), 'stream')!r}: batch}}. Nothing has changed"
+            )
+        read = self._names(read)
         checked = {name: self._intake(name).check(batch) for name, batch in batches.items()}
         self._learn(checked)
         for name, batch in checked.items():
@@ -139,14 +145,18 @@ class Run:
 
     def read(self, outputs: Iterable[str] | None = None) -> dict[str, pa.Table]:
         """Return the rows of outputs that nobody has read yet."""
+        names = self._names(outputs)
+        sources = {name: output.source for name, output in self._outputs().items()}
+        return {name: self._kept[name].read(self._plan.types[sources[name]]) for name in names}
+
+    def _names(self, outputs: Iterable[str] | None) -> list[str]:
         names = list(self._kept) if outputs is None else list(outputs)
         for name in names:
             if name not in self._kept:
                 raise InvalidNetworkError(
                     f"there is no output {name!r}; there are {', '.join(self._kept)}"
                 )
-        sources = {name: output.source for name, output in self._outputs().items()}
-        return {name: self._kept[name].read(self._plan.types[sources[name]]) for name in names}
+        return names
 
     def _read_and_trim(self, outputs: Iterable[str] | None) -> dict[str, pa.Table]:
         """Return what is read; of what is not, the latest rows wait for a reader."""

@@ -70,6 +70,8 @@ def read(network: Network, boxes: Mapping[str, Box], snapshot: bytes) -> dict[st
     SnapshotError
         If it is damaged, or of another network.
     """
+    if not isinstance(snapshot, (bytes, bytearray, memoryview)):
+        raise SnapshotError(f"{type(snapshot).__name__} is no snapshot; give what `snapshot` gave")
     header, _, strings = unpack(snapshot)
     if header.get("kind") != KIND or header.get("digest") != _digest(network, boxes):
         raise SnapshotError(

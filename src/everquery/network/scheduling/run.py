@@ -19,6 +19,7 @@ from everquery.network.runtime.figures import Figures
 from everquery.network.runtime.plan import Node, Plan
 from everquery.network.runtime.run import Run
 from everquery.network.scheduling.figures import Costs, Overhead, Rates, load_of
+from everquery.network.scheduling.marking import above_watches, marked
 from everquery.network.scheduling.priorities import Priorities, Waiting
 from everquery.network.scheduling.queue import Desk, Queue
 from everquery.network.scheduling.shedder import Shedder
@@ -77,6 +78,7 @@ class TimedRun(Run):
         outputs = {name: one.source for name, one in self._outputs().items()}
         kept = [name for name, one in self.network.points.items() if one.keep is not None]
         self._layout = Layout(boxes, self._intakes, outputs, [one for one in kept if one in boxes])
+        self._watches = above_watches(boxes)
         self._monitor.outputs = self._outputs()
         self._priorities.follow(self._outputs())
         self._shedder.follow(self._outputs(), sheddable(self.network), self._layout)
@@ -145,6 +147,9 @@ class TimedRun(Run):
         return self._at
 
     def _send(self, name: str, flow: Flow) -> None:
+        above = self._watches.get(name)
+        if above and flow.rows.num_rows and self._shedder.gates.shed_above(above):
+            flow = Flow(marked(flow.rows), flow.clock)
         if name in self._intakes:
             self._rates.count(name, flow.rows.num_rows)
             gate = self._shedder.gates.at.get(Place(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -152,6 +152,20 @@ class Gates:
                 }
                 rows += [{"output": output, **line} for output in sorted(step.outputs)]
         return pa.Table.from_pylist(rows, REPORT)
+
+    def shed_above(self, names: Container[str]) -> bool:
+        """Tell whether rows were shed on the way to a box.
+
+        Parameters
+        ----------
+        names : container of str
+            The box, and all before it.
+        """
+        return any(
+            (dropper.place.target or dropper.place.source) in names
+            and any(count.shed for count in dropper.counts.values())
+            for _, dropper in self.ever
+        )
 
     def inexact(self) -> dict[str, list[str]]:
         """Return the places where rows were shed, for each output that lacks them."""
