@@ -81,7 +81,7 @@ class Reader:
         if self.plan.joins and len(asked) == 1:
             both = " and ".join(repr(source.stream) for source in self.plan.sources)
             raise InvalidQueryError(f"the query joins {both}; open an Engine of both streams")
-        self.sides = [_side(each) for each in asked]
+        self.sides = [_side(each, self.plan) for each in asked]
         self.held: Held = index.held(slot, lazy=lazy) if index.store else Held()
 
     def moments(self) -> tuple[Moment, ...]:
@@ -172,20 +172,23 @@ class Reader:
 
 def _have_rows(asked: Asked) -> None:
     """Have the rows that the stream keeps, where no event came since a query was registered."""
-    cast("SelectIndex", asked.index).have_rows(len(asked.stream.attributes))
+    cast("SelectIndex", asked.index).have_rows()
 
 
-def _side(asked: Asked) -> Side:
+def _side(asked: Asked, plan: Plan) -> Side:
     index = cast("SelectIndex", asked.index)
     store = index.store
     now = asked.now
-    if store is None:
-        store = RowStore(len(asked.stream.attributes))
-    elif store.reach is not None and (now is None or store.reach > now):
+    if store is not None and store.reach is not None and (now is None or store.reach > now):
         now = store.reach  # rows that the grace held back, and `flush` let out
     if isinstance(now, np.generic):
         now = now.item()
     timed = None if asked.stream.time is None else asked.time_type
+    if store is None:
+        store = RowStore(len(asked.stream.attributes))
+    else:
+        index.have_window(plan, Moment(store.end, now), timed, asked.stream.time)
+        store = index.store or store
     return Side(asked.stream, store, asked.keys, timed, now if timed is not None else None)
 
 
