@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ from everquery.kinds.select.changes import net_changes
 from everquery.kinds.select.factors import FactorTable
 from everquery.kinds.select.joins import Pairs
 from everquery.kinds.select.memory import memory_of
-from everquery.kinds.select.plan import Plan
+from everquery.kinds.select.plan import Plan, print_plan
 from everquery.kinds.select.reader import plan_of
 from everquery.kinds.select.results import Held, Results
 from everquery.kinds.select.spec import Select
@@ -84,6 +85,7 @@ class SelectIndex(RangeIndex):
         self._factors: FactorTable | None = None
         self._stream: Stream | None = None
         self._new: list[Int32s] = []  # queries whose plans have not been read
+        self._marks: dict[int, int] = {}  # prints of queries that were read
         self._unmet: list[Int32s] = []  # queries that no step has met
         self._trim_at = SLACK
         self._trimmed = False  # whether rows are not here that the stream may keep
@@ -102,6 +104,7 @@ class SelectIndex(RangeIndex):
         self.plan[rows.slot] = UNREAD
         self.since[rows.slot] = self.end
         self.results.forget(rows.slot)
+        self._marks.clear()
         self._new.append(rows.slot)
         self._unmet.append(rows.slot)
         here = flags[rows.slot]
@@ -127,6 +130,7 @@ class SelectIndex(RangeIndex):
         self.pairs.clear()
         self.told = {int(slots[slot]): moment for slot, moment in self.told.items()}
         self.plan[:] = UNREAD
+        self._marks.clear()
         self.since[:] = self.end
         self._new = [part.all_rows().slot for part in self.layers]
         self._unmet = [slots[each] for each in self._unmet]
@@ -345,6 +349,16 @@ class SelectIndex(RangeIndex):
         moment = Moment(self.store.end, now)
         lazy = (flags[slots] & LAZY != 0).tolist()
         return net_changes(self, slots.tolist(), lazy, moment, time_type, said.stream)
+
+    def mark_of(self, slot: int, query_id: str, keys: Callable[[], pa.Array]) -> int:
+        """Return a print of what a query is and asks for; `keys` returns all keys by number."""
+        if slot not in self._marks:
+            (boxes,) = self.layers.find(np.array([slot], np.int32))
+            key = keys()[int(boxes.key[0])].as_py() if boxes.shape.keyed else None
+            said = [query_id, print_plan(self.plans[self.plan[slot]]), key]
+            said += [boxes.shape.attributes, boxes.low[:, 0].tolist(), boxes.high[:, 0].tolist()]
+            self._marks[slot] = zlib.crc32(repr(said).encode())
+        return self._marks[slot]
 
     # -- answers ------------------------------------------------------------------------------
 
