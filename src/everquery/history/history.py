@@ -314,12 +314,7 @@ class History:
         With each piece comes the time that was set back to behind it, None if it was not.
         """
         for chunk in self.read():
-            events = chunk.events()
-            begin = 0
-            for end, time in [*chunk.resets(), (len(chunk), None)]:
-                piece = rows_of(events, begin, end)
-                yield {name: getattr(piece, name) for name in COLUMNS}, time
-                begin = end
+            yield from pieces_of(chunk.events(), chunk.resets())
 
     def lost(self) -> int | float | None:
         """Return how far time had come with the events that are gone; None if none is."""
@@ -471,6 +466,17 @@ class History:
             len(stored),
             [] if self.files is None else self.files.gaps(chunks),
         )
+
+
+def pieces_of(
+    events: Events, resets: list[tuple[int, int | float]]
+) -> Iterator[tuple[Mapping[str, Array], int | float | None]]:
+    """Yield columns of events, and the time that was set back to behind each piece, or None."""
+    begin = 0
+    for end, time in [*resets, (len(events), None)]:
+        piece = rows_of(events, begin, end)
+        yield {name: getattr(piece, name) for name in COLUMNS}, time
+        begin = end
 
 
 def _itself(chunk: Chunk) -> Chunk:
