@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
@@ -66,6 +67,7 @@ def existing_engine(
     all_columns: bool = False,
     read_only: bool = False,
     threads: int = 1,
+    history: Path | None = None,
     snapshot: bytes | None = None,
 ) -> Engine:
     """Return an engine on a registry that is there; a lazy one indexes nothing before a batch."""
@@ -78,6 +80,7 @@ def existing_engine(
             all_columns=all_columns,
             read_only=read_only,
             threads=threads,
+            history=history,
         )
     registry = existing_registry(url)
     return Engine(
@@ -88,6 +91,7 @@ def existing_engine(
         all_columns=all_columns,
         read_only=read_only,
         threads=threads,
+        history=history,
         snapshot=snapshot,
     )
 

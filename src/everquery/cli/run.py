@@ -76,6 +76,14 @@ def run(
     state_every: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="How often --state is saved.")
     ] = 10.0,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep the past of the stream there, as its keep says, for queries that begin in"
+            " it.",
+        ),
+    ] = None,
     runtime: Annotated[
         RunEngine, typer.Option("--engine", help="Run in this process, or on Spark in local mode.")
     ] = RunEngine.embedded,
@@ -132,6 +140,7 @@ def run(
                 "--labels": labels,
                 "--dead-letters": dead_letters,
                 "--state": state,
+                "--history": history,
                 "--threads": threads > 1,
             },
             runtime=RunEngine.embedded,
@@ -169,6 +178,7 @@ def run(
                 all_columns=all_columns,
                 read_only=read_only,
                 threads=threads,
+                history=history,
                 snapshot=known.snapshot,
             )
         )

@@ -33,7 +33,8 @@ def as_time(times: Array, kind: pa.DataType) -> pa.Array:
         return pa.nulls(times.size)
     if pa.types.is_date32(kind):
         return pa.array(times.astype(np.int32)).view(kind)
-    return pa.array(times).view(kind)
+    found = pa.array(times)
+    return found if found.type == kind else found.view(kind)
 
 
 def in_units_of(times: Array, kind: pa.DataType, wanted: pa.DataType) -> tuple[Array, Bools]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from everquery.core.crew import ALONE
 from everquery.errors import HistoryError, InvalidQueryError
+from everquery.history.before import PastBefore
 from everquery.history.chunk import Chunk, KeptStep
 from everquery.history.finding import Finder
 from everquery.history.history import History
@@ -218,6 +219,10 @@ class Backfill:
     def _register(self) -> None:
         if not self._registered:
             assert self._side is not None
+            if self._history is not None:
+                past = PastBefore(self._history, self._from, self._lock)
+                for index in self._side.contents.indexes.values():
+                    index.past = past
             plain = replace(self._change, begin=None)
             self._side.apply(plain)
             self._side.queries.settle()

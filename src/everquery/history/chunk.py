@@ -114,6 +114,16 @@ class Chunk:
             did, keys = self.special.get(at, (EVENTS, None))
             yield KeptStep(self.first + at, events, moment, did, keys)
 
+    def resets(self) -> list[tuple[int, int | float]]:
+        """Return behind how many of the events time was set back, and to what."""
+        ends = np.cumsum(self.lengths)
+        found = []
+        for at, (did, _) in sorted(self.special.items()):
+            newest = self.moments[at].newest
+            if did == RESET and newest is not None:
+                found.append((int(ends[at]), newest))
+        return found
+
     def batches(self) -> Int64s:
         """Return the batch of each event."""
         return np.repeat(np.arange(self.first, self.end), self.lengths)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from everquery.core.arrays import Array, Int32s
 from everquery.core.times import as_time
 from everquery.errors import HistoryError
-from everquery.history.chunk import EXPIRE, RESET, Chunk, KeptStep, owned
+from everquery.history.chunk import EXPIRE, RESET, Chunk, KeptStep, owned, rows_of
 from everquery.history.files import Gap, HistoryFiles, StoredChunk
 from everquery.history.places import Place
 from everquery.history.replay import replay_step
@@ -29,6 +29,7 @@ from everquery.stream import ALL, Stream
 
 log = logging.getLogger("everquery.history")
 
+COLUMNS = ("key", "time", "seq", "weight", "values")
 ROWS = 1 << 18  # events of a chunk
 STEPS = 1 << 14  # steps of a chunk
 MEMORY = 1 << 30  # bytes of chunks that are in files, too, and still are in memory
@@ -307,17 +308,19 @@ class History:
             found.append(partial(_itself, Chunk.of(self._mark, self._open)))
         return found
 
-    def pieces(self) -> Iterator[Mapping[str, Array]]:
-        """Yield all events that are kept, in order: key, time, seq, weight and values."""
+    def pieces(self) -> Iterator[tuple[Mapping[str, Array], int | float | None]]:
+        """Yield all events that are kept, in order: key, time, seq, weight and values.
+
+        With each piece comes the time that was set back to behind it, None if it was not.
+        """
         for chunk in self.read():
-            events = chunk.events()
-            columns = ("key", "time", "seq", "weight", "values")
-            yield {name: getattr(events, name) for name in columns}
+            yield from pieces_of(chunk.events(), chunk.resets())
 
     def lost(self) -> int | float | None:
         """Return how far time had come with the events that are gone; None if none is."""
         gaps = [] if self.files is None else self.files.gaps(self._chunks)
-        if not gaps and not self.oldest.batch:
+        unseen = self.stream.time is not None and self.newest_before is None
+        if not gaps and (unseen or not self.oldest.batch):
             return None
         reached = [self.newest_before if self.oldest.batch else None]
         for gap in gaps:
@@ -463,6 +466,17 @@ class History:
             len(stored),
             [] if self.files is None else self.files.gaps(chunks),
         )
+
+
+def pieces_of(
+    events: Events, resets: list[tuple[int, int | float]]
+) -> Iterator[tuple[Mapping[str, Array], int | float | None]]:
+    """Yield columns of events, and the time that was set back to behind each piece, or None."""
+    begin = 0
+    for end, time in [*resets, (len(events), None)]:
+        piece = rows_of(events, begin, end)
+        yield {name: getattr(piece, name) for name in COLUMNS}, time
+        begin = end
 
 
 def _itself(chunk: Chunk) -> Chunk:

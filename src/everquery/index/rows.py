@@ -268,8 +268,13 @@ class Outcome:
 class Past(Protocol):
     """The kept past of a stream."""
 
-    def pieces(self) -> Iterator[Mapping[str, Array]]:
-        """Yield all events that are kept, in order: key, time, seq, weight and values."""
+    stream: Stream
+
+    def pieces(self) -> Iterator[tuple[Mapping[str, Array], int | float | None]]:
+        """Yield all events that are kept, in order: key, time, seq, weight and values.
+
+        With each piece comes the time that was set back to behind it, None if it was not.
+        """
 
     def lost(self) -> int | float | None:
         """Return how far time had come with the events that are gone; None if none is."""

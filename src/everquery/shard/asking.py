@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from everquery.errors import InvalidQueryError
 from everquery.index.flags import option_flags
 from everquery.kinds import Kind
@@ -28,7 +26,7 @@ def ask_query(
         If queries of its kind have no answer.
     """
     queries.settle()
-    slot = int(queries.slots_of(pa.array([str(query_id)], pa.string()))[0])
+    slot = contents.catalog.slot(str(query_id))
     kind = contents.kinds[contents.kind_of(slot)]
     if question not in kind.questions:
         able = [each for each in contents.kinds.values() if question in each.questions]

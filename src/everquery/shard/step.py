@@ -120,7 +120,7 @@ class Stepper:
         for kind, index in self.at_work:
             if not index.tells_changes():
                 continue
-            changed = index.net_changes(flags, admission.now, admission.time_type, contents)
+            changed = index.net_changes(flags, admission.graced, admission.time_type, contents)
             if changed is not None:
                 n = changed.slot.size
                 events = Events(arrived=np.zeros(n, np.int64), **changed.columns)

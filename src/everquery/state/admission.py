@@ -185,9 +185,12 @@ class Admission:
     @property
     def now(self) -> int | float | None:
         """How far time has come: what is due by then has happened at the end of a step."""
-        if self.newest is None or self.flushing:
-            return self.newest
-        return self.newest - self._span(self._stream.grace)
+        return self.newest if self.flushing else self.graced
+
+    @property
+    def graced(self) -> int | float | None:
+        """The newest time less the grace, also while a flush lets out what came later."""
+        return None if self.newest is None else self.newest - self._span(self._stream.grace)
 
     def pass_time(self) -> None:
         """Note, at the end of a step, how far time has come.

@@ -128,6 +128,19 @@ class Catalog:
         slot = self.names.find_one(query_id)
         return slot != ABSENT and bool(self.flags[slot])
 
+    def slot(self, query_id: str) -> int:
+        """Return the slot of a live query; an unknown id raises, as with `slots`."""
+        slot = self.names.find_one(query_id)
+        if slot == ABSENT or not self.flags[slot]:
+            raise self._unknown(query_id)
+        return int(slot)
+
+    def _unknown(self, query_id: str) -> UnknownQueryError:
+        return UnknownQueryError(
+            f"no live query has the id {query_id!r}; nothing has changed"
+            f" ({len(self) - self.dropped:,} queries are live)"
+        )
+
     def slots(self, ids: pa.Array) -> Int32s:
         """Return the slots of live queries.
 
@@ -142,11 +155,7 @@ class Catalog:
             slots = self.names.find(encode(ids))
         missing = (slots == ABSENT) | (self.flags[slots] == 0)
         if missing.any():
-            first = ids[int(np.argmax(missing))].as_py()
-            raise UnknownQueryError(
-                f"no live query has the id {first!r}; nothing has changed"
-                f" ({len(self) - self.dropped:,} queries are live)"
-            )
+            raise self._unknown(ids[int(np.argmax(missing))].as_py())
         return slots
 
     def add(self, ids: Encoded) -> Int32s:

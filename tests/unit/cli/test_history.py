@@ -1,5 +1,7 @@
 """`everquery stream history` and `everquery query try`."""
 
+import json
+
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -70,3 +72,46 @@ def test_queries_are_added_with_a_begin(places):
     said(*added, "--begin", "oldest")
     engine = eq.Engine(STREAM, registry=url)
     assert engine.queries()["id"].to_pylist() == ["band"]
+
+
+def test_a_run_keeps_the_past_in_a_folder(tmp_path):
+    url = f"sqlite:///{tmp_path}/queries.db"
+    Registry(url, create=True).create_stream(STREAM)
+    first, second, past = tmp_path / "first.csv", tmp_path / "second.csv", tmp_path / "past"
+    first.write_text("symbol,ts,price\nIBM,0,45\nIBM,1,51\n")
+    second.write_text("symbol,ts,price\nIBM,2,44\n")
+    said("run", str(first), "-r", url, "--history", str(past), "-q")
+    assert "0 to 1" in said("stream", "history", str(past), "-r", url)
+    said("query", "add", "band", "-r", url, "--kind", "border", "--box", "price=40..50",
+         "--begin", "oldest")  # fmt: skip
+    told = said("run", str(second), "-r", url, "--history", str(past), "-q", "--json")
+    notices = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    assert [(each["event"], each["seq"], each["reason"]) for each in notices] == [
+        ("enter", 0, "backfill"),
+        ("leave", 1, "backfill"),
+        ("enter", 2, None),
+    ]
+
+
+def test_a_run_goes_on_with_its_state_and_its_past(tmp_path):
+    url = f"sqlite:///{tmp_path}/queries.db"
+    Registry(url, create=True).create_stream(STREAM)
+    events, past, state = tmp_path / "events.csv", tmp_path / "past", tmp_path / "run.state"
+    options = ["-r", url, "--history", str(past), "--state", str(state), "-q"]
+    options += ["--out", str(tmp_path / "out.jsonl")]
+    events.write_text("symbol,ts,price\nIBM,0,45\nIBM,1,51\n")
+    said("run", str(events), *options)
+    with events.open("a") as file:
+        file.write("IBM,2,44\n")
+    said("run", str(events), *options)
+    assert '"events": 3' in said("stream", "history", str(past), "-r", url, "--json")
+
+
+def test_a_stream_that_keeps_nothing_has_no_folder_for_it(tmp_path):
+    url = f"sqlite:///{tmp_path}/queries.db"
+    Registry(url, create=True).create_stream(eq.Stream("s", attributes=["x"]))
+    events = tmp_path / "events.csv"
+    events.write_text("x\n1\n")
+    result = CliRunner().invoke(app, ["run", str(events), "-r", url, "--history", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "keeps nothing" in result.stderr

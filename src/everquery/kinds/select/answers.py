@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Int64s
+from everquery.core.invariants import is_whole
 from everquery.errors import AnswerTooLargeError, InvalidQueryError, RowsGoneError
 from everquery.index.flags import Flags
 from everquery.kinds.answer import PLACE, Asked, AskedQuery
@@ -32,31 +33,53 @@ class Place:
 
     Attributes
     ----------
+    mark : int
+        A print of the query that was read: its id and what it asks for.
     moments : tuple of Moment
         What it was as of, stream by stream.
     read : int
         How many of its rows have been read; all, if it was not read page by page.
     """
 
+    mark: int
     moments: tuple[Moment, ...]
     read: int = 0
 
     def __str__(self) -> str:
-        return json.dumps([self.read, *([each.rows, each.now] for each in self.moments)])
+        each = [self.mark, self.read, *([each.rows, each.now] for each in self.moments)]
+        return json.dumps(each)
 
     @classmethod
-    def read_text(cls, text: str, sides: int) -> Place:
-        """Return what `str` gave."""
-        try:
-            read, *moments = json.loads(text)
-            place = cls(tuple(Moment(int(rows), now) for rows, now in moments), int(read))
-        except (TypeError, ValueError):
-            place = cls(())
-        if len(place.moments) != sides:
+    def read_text(cls, text: str, now: Place) -> Place:
+        """Return what `str` gave, if it is a place of the same query, and not after `now`."""
+        place = cls._read(text)
+        if place is None or place.mark != now.mark or len(place.moments) != len(now.moments):
             raise InvalidQueryError(
-                f"{text!r:.80} is no place of this query; give what place_of(answer) returned"
+                f"{text!r:.80} is no place of this query as it is now; give what place_of(answer)"
+                " returned, or read the whole answer"
             )
+        for then, reached in zip(place.moments, now.moments, strict=True):
+            if then.rows > reached.rows:
+                raise InvalidQueryError(
+                    f"the place {text!r:.80} is behind row {then.rows:,}, and the stream has come"
+                    f" to row {reached.rows:,}: it is of another engine; read the whole answer"
+                )
         return place
+
+    @classmethod
+    def _read(cls, text: str) -> Place | None:
+        try:
+            mark, read, *moments = json.loads(text)
+            found = tuple(Moment(rows, now) for rows, now in moments)
+        except (TypeError, ValueError):
+            return None
+        counts = [mark, read, *(each.rows for each in found)]
+        times = [each.now for each in found if each.now is not None]
+        if not all(is_whole(each) and each >= 0 for each in counts):
+            return None
+        if not all(isinstance(each, (int, float)) for each in times):
+            return None
+        return cls(mark, found, read)
 
 
 class Reader:
@@ -81,8 +104,12 @@ class Reader:
         if self.plan.joins and len(asked) == 1:
             both = " and ".join(repr(source.stream) for source in self.plan.sources)
             raise InvalidQueryError(f"the query joins {both}; open an Engine of both streams")
-        self.sides = [_side(each) for each in asked]
+        self.sides = [_side(each, self.plan) for each in asked]
         self.held: Held = index.held(slot, lazy=lazy) if index.store else Held()
+
+    def mark(self, query_id: str) -> int:
+        """Return a print of the query: another one, or one that replaces it, has another."""
+        return self._index.mark_of(self._slot, query_id, self.sides[0].keys)
 
     def moments(self) -> tuple[Moment, ...]:
         """Return what an answer of now is as of; all streams of a join have the same now."""
@@ -172,20 +199,23 @@ class Reader:
 
 def _have_rows(asked: Asked) -> None:
     """Have the rows that the stream keeps, where no event came since a query was registered."""
-    cast("SelectIndex", asked.index).have_rows(len(asked.stream.attributes))
+    cast("SelectIndex", asked.index).have_rows()
 
 
-def _side(asked: Asked) -> Side:
+def _side(asked: Asked, plan: Plan) -> Side:
     index = cast("SelectIndex", asked.index)
     store = index.store
     now = asked.now
-    if store is None:
-        store = RowStore(len(asked.stream.attributes))
-    elif store.reach is not None and (now is None or store.reach > now):
+    if store is not None and store.reach is not None and (now is None or store.reach > now):
         now = store.reach  # rows that the grace held back, and `flush` let out
     if isinstance(now, np.generic):
         now = now.item()
     timed = None if asked.stream.time is None else asked.time_type
+    if store is None:
+        store = RowStore(len(asked.stream.attributes))
+    else:
+        index.have_window(plan, Moment(store.end, now), timed, asked.stream.time)
+        store = index.store or store
     return Side(asked.stream, store, asked.keys, timed, now if timed is not None else None)
 
 
@@ -231,15 +261,15 @@ def _answer(
         raise InvalidQueryError("since gives changes, and limit and after pages; ask for one")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise InvalidQueryError(f"limit is {limit!r}; it takes a whole number from 1 on")
-    now = reader.moments()
+    now = Place(reader.mark(query.id), reader.moments())
     if since is not None:
-        before = Place.read_text(since, len(sides)).moments
-        return _marked(told_differences(reader, before, now), Place(now))
+        before = Place.read_text(since, now).moments
+        return _marked(told_differences(reader, before, now.moments), now)
     if limit is None and after is None:
-        return _marked(reader.table(now), Place(now))
-    place = Place(now) if after is None else Place.read_text(after, len(sides))
+        return _marked(reader.table(now.moments), now)
+    place = now if after is None else Place.read_text(after, now)
     table, _ = reader.page(place.moments, place.read, MOST_ROWS if limit is None else limit)
-    return _marked(table, Place(place.moments, place.read + table.num_rows))
+    return _marked(table, Place(now.mark, place.moments, place.read + table.num_rows))
 
 
 def _marked(table: pa.Table, place: Place) -> pa.Table:

@@ -41,6 +41,7 @@ def net_changes(
     stream: Stream,
 ) -> Changed | None:
     """Return how the answers of queries changed since they were last told."""
+    kind = None if stream.time is None else time_type
     store = index.store
     if store is None:
         return None
@@ -54,8 +55,8 @@ def net_changes(
         rows = _rows(index, slot, late)
         old = np.empty(0, np.int64)
         if before is not None:
-            old = _within(plan, store, rows, before, time_type, stream)
-        new = _within(plan, store, rows, moment, time_type, stream)
+            old = _within(plan, store, rows, before, kind, stream)
+        new = _within(plan, store, rows, moment, kind, stream)
         if plan.aggregates:
             told = _moved(plan, store, old, new, stream)
         else:
@@ -90,10 +91,9 @@ def _within(
     store: RowStore,
     rows: Int64s,
     moment: Moment,
-    time_type: pa.DataType | None,
+    kind: pa.DataType | None,
     stream: Stream,
 ) -> Int64s:
-    kind = None if stream.time is None else time_type
     window = window_of(plan, store, moment, kind, stream.time, partial=True)
     begin, end = np.searchsorted(rows, [window.begin, window.end])
     return window.narrow(store, rows[begin:end])

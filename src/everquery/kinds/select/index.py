@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from everquery.core.arrays import Int32s, Int64s, resized
 from everquery.core.parts import Part
+from everquery.errors import RowsGoneError
 from everquery.index.flags import LIVE, LIVE_MASK, PAUSED, Flags, option_flags
 from everquery.index.kind import Explained
 from everquery.index.rows import Changed, Findings, Matches, NoticeColumn, Outcome, Rows, Said, Step
@@ -20,13 +22,13 @@ from everquery.kinds.select.changes import net_changes
 from everquery.kinds.select.factors import FactorTable
 from everquery.kinds.select.joins import Pairs
 from everquery.kinds.select.memory import memory_of
-from everquery.kinds.select.plan import Plan
+from everquery.kinds.select.plan import Plan, print_plan
 from everquery.kinds.select.reader import plan_of
 from everquery.kinds.select.results import Held, Results
 from everquery.kinds.select.spec import Select
 from everquery.kinds.select.state import SelectPart
 from everquery.kinds.select.store import RowStore
-from everquery.kinds.select.windows import Moment, rows_needed
+from everquery.kinds.select.windows import Moment, rows_needed, window_of
 from everquery.stream import Stream
 
 OPTIONS = option_flags(Select.options)
@@ -83,7 +85,10 @@ class SelectIndex(RangeIndex):
         self._factors: FactorTable | None = None
         self._stream: Stream | None = None
         self._new: list[Int32s] = []  # queries whose plans have not been read
+        self._marks: dict[int, int] = {}  # prints of queries that were read
+        self._unmet: list[Int32s] = []  # queries that no step has met
         self._trim_at = SLACK
+        self._trimmed = False  # whether rows are not here that the stream may keep
         self._pausing = False  # whether some query may be paused, and is not matched with rows
         self._changing = False  # whether some query may tell how its answer changes
 
@@ -99,7 +104,9 @@ class SelectIndex(RangeIndex):
         self.plan[rows.slot] = UNREAD
         self.since[rows.slot] = self.end
         self.results.forget(rows.slot)
+        self._marks.clear()
         self._new.append(rows.slot)
+        self._unmet.append(rows.slot)
         here = flags[rows.slot]
         self._changing |= bool((here & TELLS_CHANGES).any())
         self._pausing |= bool((here & PAUSED).any())
@@ -123,8 +130,10 @@ class SelectIndex(RangeIndex):
         self.pairs.clear()
         self.told = {int(slots[slot]): moment for slot, moment in self.told.items()}
         self.plan[:] = UNREAD
+        self._marks.clear()
         self.since[:] = self.end
         self._new = [part.all_rows().slot for part in self.layers]
+        self._unmet = [slots[each] for each in self._unmet]
 
     @property
     def end(self) -> int:
@@ -188,6 +197,7 @@ class SelectIndex(RangeIndex):
             if self.store is None:
                 self.store = RowStore(len(step.grouped.values) - 1)
                 self.read_past()
+            self._meet(step.flags, self.store.reach, step.time_type)
             self._trim(step)
             number = self.store.append(step)
         found: list[Matches | Findings] = []
@@ -204,6 +214,17 @@ class SelectIndex(RangeIndex):
             packed = np.concatenate(told)
             found.append(Findings(packed))
         return found
+
+    def _meet(self, flags: Flags, now: Any, time_type: pa.DataType | None) -> None:  # noqa: ANN401 - a number
+        """Have the rows for what new queries will tell, before a step brings others."""
+        unmet, self._unmet = self._unmet, []
+        if not self._trimmed or not unmet or self._stream is None:
+            return
+        slots = np.concatenate(unmet)
+        column = self._stream.time
+        kind = None if column is None else time_type
+        for slot in slots[flags[slots] & TELLS_CHANGES != 0].tolist():
+            self.have_window(self.plans[self.plan[slot]], Moment(self.end, now), kind, column)
 
     def _note(self, step: Step, part: Matches, number: Int64s | None, told: list[Int64s]) -> None:
         """Note the matches of a step, and which of them are told."""
@@ -234,6 +255,7 @@ class SelectIndex(RangeIndex):
         kinds = step.time_type
         plans = [*self.live_plans(step.flags), *self.others_need]
         first = min((rows_needed(plan, store, kinds) for plan in plans), default=store.end)
+        self._trimmed |= first > store.first
         store.forget(first)
         self.results.forget_rows(store.first)
         self._trim_at = 2 * len(store) + SLACK
@@ -243,14 +265,17 @@ class SelectIndex(RangeIndex):
         old = self.store
         if self.past is None or old is None:
             return False
+        self._trimmed = False
         pieces = list(self.past.pieces())
-        rows = sum(piece["key"].size for piece in pieces)
+        rows = sum(piece["key"].size for piece, _ in pieces)
         if rows <= len(old) and old.end:
             return False
         store = RowStore(old.attributes)
         store.begin_at(max(0, old.end - rows))
-        for piece in pieces:
+        for piece, set_back in pieces:
             store.extend(piece)
+            if set_back is not None:
+                store.set_back(set_back)
         if old.reach is not None and old.reach < store.reach:
             store.set_back(old.reach)
         store.lost = self.past.lost()
@@ -263,15 +288,30 @@ class SelectIndex(RangeIndex):
         self.pairs.clear()
         return True
 
-    def have_rows(self, attributes: int) -> None:
+    def have_rows(self) -> None:
         """Have the rows that the stream keeps, where no event came since a query did."""
         if self.store is None and self.past is not None:
-            self.store = RowStore(attributes)
+            self.store = RowStore(len(self.past.stream.attributes))
             self.read_past()
+
+    def have_window(
+        self, plan: Plan, moment: Moment, kind: pa.DataType | None, column: str | None
+    ) -> None:
+        """Have the rows of a window that the stream keeps, and that no query needed so far."""
+        if not self._trimmed or self.store is None:
+            return
+        try:
+            window_of(plan, self.store, moment, kind, column)
+        except RowsGoneError:
+            self.read_past()
+        else:
+            if plan.begin.kind == "oldest":
+                self.read_past()
 
     def take_over(self, store: RowStore) -> None:
         """Have the rows that were kept; matches are found anew."""
         self.store = store
+        self._trimmed = True
         self.since[:] = store.end
         self.results.clear()
         self.pairs.clear()
@@ -299,7 +339,7 @@ class SelectIndex(RangeIndex):
         slots = telling[flags[telling] & LIVE_MASK == LIVE]
         if not slots.size:
             return None
-        self.have_rows(len(said.stream.attributes))
+        self.have_rows()
         if self.store is None:
             return None
         if self._new:
@@ -309,9 +349,20 @@ class SelectIndex(RangeIndex):
             now = reach
         if isinstance(now, np.generic):
             now = now.item()
+        self._meet(flags, now, time_type)
         moment = Moment(self.store.end, now)
         lazy = (flags[slots] & LAZY != 0).tolist()
         return net_changes(self, slots.tolist(), lazy, moment, time_type, said.stream)
+
+    def mark_of(self, slot: int, query_id: str, keys: Callable[[], pa.Array]) -> int:
+        """Return a print of what a query is and asks for; `keys` returns all keys by number."""
+        if slot not in self._marks:
+            (boxes,) = self.layers.find(np.array([slot], np.int32))
+            key = keys()[int(boxes.key[0])].as_py() if boxes.shape.keyed else None
+            said = [query_id, print_plan(self.plans[self.plan[slot]]), key]
+            said += [boxes.shape.attributes, boxes.low[:, 0].tolist(), boxes.high[:, 0].tolist()]
+            self._marks[slot] = zlib.crc32(repr(said).encode())
+        return self._marks[slot]
 
     # -- answers ------------------------------------------------------------------------------
 

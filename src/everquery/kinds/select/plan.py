@@ -138,7 +138,8 @@ class Plan:
     ----------
     items : tuple of Item
     distinct : bool
-    sources : two Sources of a join; none of a query over one stream
+    sources : tuple of Source
+        Two of a join. Of a query over one stream, the one that its text names, or none.
     factors : tuple of Factor
         Conditions that all hold, besides those of the box and the key.
     groups : tuple of Column
@@ -159,7 +160,7 @@ class Plan:
     @property
     def joins(self) -> bool:
         """Whether it is over two streams."""
-        return bool(self.sources)
+        return len(self.sources) == 2
 
     @property
     def aggregates(self) -> bool:
@@ -242,7 +243,7 @@ def print_plan(plan: Plan, *, stream: str | None = None, conditions: tuple[str, 
     """
     parts = ["SELECT DISTINCT" if plan.distinct else "SELECT"]
     parts.append(", ".join(print_item(plan, item) for item in plan.items))
-    if plan.joins:
+    if plan.sources:
         named = (
             print_name(source.stream)
             if source.alias == source.stream

@@ -54,6 +54,10 @@ def read_select(cursor: Cursor, read_stream: ReadStream | None) -> tuple[Plan, C
             groups.append(read_named(cursor))
     held = _read_having(cursor) if cursor.accept("HAVING") else []
     if cursor.token.word != "BEGIN":
+        if names.joins:
+            cursor.fail(
+                "a join needs a window, which bounds what it keeps: BEGIN NOW - ... END NOW"
+            )
         cursor.fail_expected(["WHERE", "GROUP", "HAVING", "BEGIN"] if not compared else ["BEGIN"])
     place = cursor.token
     begin, end = _read_window(cursor)
@@ -63,7 +67,7 @@ def read_select(cursor: Cursor, read_stream: ReadStream | None) -> tuple[Plan, C
         begin=begin,
         end=end,
         distinct=distinct,
-        sources=tuple(names.sources) if names.joins else (),
+        sources=_sources(names),
         factors=tuple(condition.factors),
         groups=tuple(names.column(cursor, each) for each in groups),
         having=tuple(
@@ -96,6 +100,14 @@ def _read_sources(cursor: Cursor, read_stream: ReadStream | None) -> Names:
         names.sources.append(Source(name, alias))
         if not cursor.accept(","):
             return names
+
+
+def _sources(names: Names) -> tuple[Source, ...]:
+    """Return the streams of a join, or the one that a text names whose stream is not known yet."""
+    if names.joins:
+        return tuple(names.sources)
+    said = [] if names.streams else names.sources
+    return tuple(Source(each.stream, each.stream) for each in said)
 
 
 def _read_item(cursor: Cursor) -> Picked:

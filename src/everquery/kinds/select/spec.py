@@ -47,7 +47,8 @@ class Select(Query):
     ----------
     plan : str
         ``SELECT columns | aggregates [WHERE ...] [GROUP BY ...] BEGIN ... END ...``; of a join,
-        ``FROM r, s`` too. What the condition compares with constants becomes the box and the key.
+        ``FROM r, s`` too. ``FROM`` of one stream need not be there; if it is, the query is refused
+        on any other. What the condition compares with constants becomes the box and the key.
     box : mapping from attribute to range, optional
     tell : {"nothing", "matches", "changes"}
         Whether each row is told as it comes (event ``match``), or how the answer changes with each
@@ -142,7 +143,7 @@ class Select(Query):
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The streams of a join."""
+        """The streams that its text names: both of a join."""
         return tuple(source.stream for source in self.parsed.sources)
 
     def misfit_of_other(self, stream: Stream) -> str | None:
@@ -199,7 +200,10 @@ def bad_telling(plan: Plan, tell: str, *, throttled: bool) -> str | None:
     if tell == "nothing":
         return "throttle is for queries that tell; this one is read" if throttled else None
     if plan.joins:
-        return "a join is read on demand; leave EMIT out"
+        return (
+            "a join is read on demand; leave EMIT out, and let invoke(id, since=place_of(answer))"
+            " tell what changed"
+        )
     if plan.end.kind != "now":
         return "what is told is told as it comes; let the window END NOW"
     if plan.distinct:
@@ -229,15 +233,11 @@ def bad_groups(plan: Plan, stream: Stream) -> str | None:
 
 def misfit(plan: Plan, stream: Stream) -> str | None:
     """Return why a plan can't be on a stream, or None."""
-    if plan.joins:
-        if plan.sources[0].stream != stream.name:
-            first = plan.sources[0].stream
-            return f"it begins FROM {first!r}, so it belongs to that stream, not {stream.name!r}"
-        if plan.window == "landmark" and getattr(stream, "keep", None) is None:
-            return (
-                f"a join that BEGINs at {plan.begin} needs all rows of both streams for ever; the"
-                " bound that is missing is BEGIN NOW - a span or ROWS, or keep= of the streams"
-            )
+    if plan.sources and plan.sources[0].stream != stream.name:
+        first = plan.sources[0].stream
+        return f"it begins FROM {first!r}, so it belongs to that stream, not {stream.name!r}"
+    if plan.joins and _is_unbounded(plan, stream):
+        return _missing_bound(plan, stream)
     if stream.time is None and False in (plan.begin.by_rows, plan.end.by_rows):
         return f"stream {stream.name!r} has no time column; let the window go by ROWS"
     return _bad_column(plan, stream, 0)
@@ -276,6 +276,18 @@ def misfit_of_other(plan: Plan, stream: Stream) -> str | None:
     """Return why the second stream of a join can't be this one, or None."""
     if stream.time is None and False in (plan.begin.by_rows, plan.end.by_rows):
         return f"stream {stream.name!r} has no time column; let the window go by ROWS"
-    if plan.window == "landmark" and getattr(stream, "keep", None) is None:
-        return f"a join that BEGINs at {plan.begin} needs keep= of stream {stream.name!r}"
+    if _is_unbounded(plan, stream):
+        return _missing_bound(plan, stream)
     return _bad_column(plan, stream, 1)
+
+
+def _is_unbounded(plan: Plan, stream: Stream) -> bool:
+    """Tell whether all rows of a stream would have to be kept for a join."""
+    return plan.window == "landmark" and stream.keep is None
+
+
+def _missing_bound(plan: Plan, stream: Stream) -> str:
+    return (
+        f"a join that BEGINs at {plan.begin} needs all rows of both streams for ever; the bound"
+        f" that is missing is BEGIN NOW - a span or ROWS, or keep= of stream {stream.name!r}"
+    )

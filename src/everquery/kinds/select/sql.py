@@ -21,6 +21,7 @@ class SelectClause(Clause):
 
     words = ()
     mark = "END"
+    shape = "BEGIN ... END ..."
     further = ("BEGIN", "NOW", "OLDEST", "ROWS", "DISTINCT", "GROUP", "BY", "HAVING", "MATCHES")
 
     def read(self, cursor: Cursor, stream: Stream) -> dict[str, Any]:

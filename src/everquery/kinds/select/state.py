@@ -34,6 +34,8 @@ class SelectPart(Part):
 
     def whole(self) -> Saved:
         """Return all rows."""
+        if self._queries().size:
+            self._index.have_rows()  # what is loaded later goes on without that past
         store = self._index.store
         if store is None:
             return Saved()
@@ -61,14 +63,15 @@ class SelectPart(Part):
         told = saved.values.get("told", [])
         if not told:
             return
-        index.have_rows(len(saved.arrays["values"]))
+        index.have_rows()
         if index.store is not None:
             for place, _, _ in told:
                 index.told[int(slots[place])] = Moment(index.end, index.store.reach)
 
     def changes(self) -> Saved | None:
         """Return all rows, if there are some."""
-        return None if self._index.store is None else self.whole()
+        saved = self.whole()
+        return saved if saved.arrays else None
 
     def move_keys(self, saved: Saved, numbers: Array) -> None:
         """Give keys other numbers in what `whole` gave."""

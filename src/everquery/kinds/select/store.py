@@ -91,6 +91,7 @@ class RowStore:
     def extend(self, columns: Mapping[str, Array]) -> None:
         """Take in rows that were kept elsewhere, one behind the other."""
         n = columns["key"].size
+        self._widen(len(columns["values"]))
         self._make_room(n, columns["time"].dtype)
         at = self.end - self._base
         for name in COLUMNS[:-1]:

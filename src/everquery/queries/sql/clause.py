@@ -33,6 +33,8 @@ class Clause(ABC):
 
     mark: ClassVar[str | None] = None
     """A word that only statements of this kind have: `read_statement` then reads all of it."""
+    shape: ClassVar[str] = ""
+    """The part of a statement that has the mark, for an error message."""
 
     def read_statement(
         self, cursor: Cursor, read_stream: Callable[[], Stream]

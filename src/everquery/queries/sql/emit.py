@@ -22,6 +22,11 @@ def marked_kind(cursor: Cursor) -> Known | None:
     return None
 
 
+def marked_shape() -> str:
+    """Return what statements have that are about columns, or about two streams."""
+    return " or ".join(each.clause.shape for each in KNOWN.values() if each.clause.mark)
+
+
 def read_selection(cursor: Cursor) -> tuple[Clause | None, Any]:
     """Read what follows ``SELECT``; return the clause of the kind that is selected, and what of it.
 
@@ -37,9 +42,8 @@ def read_selection(cursor: Cursor) -> tuple[Clause | None, Any]:
     }
     clause = selecting.get(cursor.token.word)
     if clause is None:
-        marks = [f"... {each.clause.mark} ..." for each in KNOWN.values() if each.clause.mark]
         why = nearest(cursor.token.text, selecting) or (
-            f": notices carry all attributes; an answer over columns takes {' or '.join(marks)}"
+            f": notices carry all attributes; an answer over columns takes {marked_shape()}"
         )
         cursor.fail(f"expected {' or '.join(['*', *selecting])}, found {cursor.token}{why}")
     cursor.selection = clause.read_selection(cursor)

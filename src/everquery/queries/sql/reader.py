@@ -12,7 +12,13 @@ from everquery.queries.begin import OLDEST, Begin, read_begin
 from everquery.queries.labels import Labels
 from everquery.queries.spec import LONGEST_ID, Query, bad_text
 from everquery.queries.sql.cursor import Cursor
-from everquery.queries.sql.emit import marked_kind, read_emit, read_scope, read_selection
+from everquery.queries.sql.emit import (
+    marked_kind,
+    marked_shape,
+    read_emit,
+    read_scope,
+    read_selection,
+)
 from everquery.queries.sql.errors import InvalidSqlError, error_at, nearest
 from everquery.queries.sql.scanner import END, Token, scan_statements
 from everquery.queries.sql.statements import (
@@ -156,6 +162,8 @@ class _Reader:
         clause, selection = read_selection(cursor)
         cursor.expect("FROM")
         stream = self._stream()
+        if cursor.token.word == ",":
+            cursor.fail(f"a join needs a window, which bounds what it keeps: {marked_shape()}")
         scope = cursor.token
         fields = read_scope(cursor, stream, clause, selection)
         spec, further = read_emit(cursor, stream, clause, grouped="by_key" in fields)
