@@ -37,10 +37,10 @@ from everquery.index.sort_keys import pack_findings
 from everquery.index.weighed import order_by_position
 from everquery.kinds.told_values import OUTCOMES
 from everquery.kinds.window.families import FAMILY
+from everquery.kinds.window.runs import ALL, Runs
 from everquery.kinds.window.spec import Window, ends_of_range
 from everquery.kinds.window.state import WindowPart, check_asked
 from everquery.kinds.window.store import EACH, WIDE, Asked, GroupName, Store, StoreName
-from everquery.kinds.window.taking import ALL, Runs
 from everquery.kinds.window.telling import Told
 from everquery.state.pairs import KEY_SHIFT, SLOT_MASK
 from everquery.stream import NAMELESS, Stream

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from everquery.core.arrays import Array, Floats, Int32s, Int64s
 from everquery.core.jit import kernel
 from everquery.index.flags import Flags
-from everquery.kinds.window.families import MINIMA, SQUARES
+from everquery.kinds.window.buckets import merge_buckets, set_base
+from everquery.kinds.window.families import SQUARES
 from everquery.kinds.window.lanes import (
     LANES,
     SPARE,
@@ -15,59 +14,19 @@ from everquery.kinds.window.lanes import (
     Pools,
     append_totals,
     append_value,
+    first_inside,
     forget_left,
     is_taken,
     more_room,
     thin,
 )
+from everquery.kinds.window.runs import ALL, EVENT, MATCH, RUN, TOLD, Groups, Runs
 from everquery.kinds.window.telling import Members, Told, look
 from everquery.state.pairs import FREE, SLOT_MASK, find_pair
 
-ALL = -1  # where a run's matches begin, if all events match
-
-# Places in `counts`, behind those of the lanes.
-RUN, EVENT, MATCH, TOLD = range(2, 6)
-
-
-class Groups(NamedTuple):
-    """What lanes of the same events have in common, by group.
-
-    Attributes
-    ----------
-    attribute, by : int32
-        Whose values are kept, and of vectors whose values are the places; -1 is a value of 0.
-    longest : like marks
-        The longest window that any query has asked for.
-    error : float64
-        How far off a total may be, as a share; 0 for exact lanes.
-    """
-
-    attribute: Int32s
-    by: Int32s
-    longest: Array
-    error: Floats
-
-
-class Runs(NamedTuple):
-    """Lanes, each with the events of its key, or all, and those of them in its box.
-
-    Attributes
-    ----------
-    lane : int64
-    begin, end : int64
-        Where the events are.
-    first, stop : int64
-        Where its matches begin and end; `ALL` if all events match.
-    match : int64
-        The places of matching events, lane by lane, ascending.
-    """
-
-    lane: Int64s
-    begin: Int64s
-    end: Int64s
-    first: Int64s
-    stop: Int64s
-    match: Int64s
+# How taking events into buckets ends: done, or to be gone on with once there is more room for
+# buckets, or room for values below 0.
+DONE, FULL, NEGATIVE = range(3)
 
 
 @kernel
@@ -112,7 +71,7 @@ def take_runs(
     mark_of, total, rest = pools.mark, pools.total, pools.rest
     base, base_rest = pools.base, pools.base_rest
     match_of, errors, longest_of = runs.match, groups.error, groups.longest
-    thinned = not each and family < MINIMA
+    thinned = not each and family == SQUARES
     watched = timed and each
     for run in range(counts[RUN], runs.lane.size):
         lane = runs.lane[run]
@@ -165,9 +124,7 @@ def take_runs(
                             used_of[lane] = used + 1
                             if thinned and used + 1 >= limit_of[lane]:
                                 forget_left(family, longest_of[group], mark, 1, pools, lanes, lane)
-                                used = thin(
-                                    family, errors[group], pools, lane, start, int(used_of[lane])
-                                )
+                                used = thin(errors[group], pools, lane, start, int(used_of[lane]))
                                 used_of[lane] = used
                                 limit_of[lane] = used + max(SPARE, used >> 3)
                         if match != ALL:
@@ -187,6 +144,89 @@ def take_runs(
     counts[RUN] = runs.lane.size
     counts[TOLD] = n
     return True, told
+
+
+@kernel
+def take_buckets(
+    layout: int,
+    timed: bool,
+    runs: Runs,
+    marks: Array,
+    values: Floats,
+    groups: Groups,
+    lanes: Lanes,
+    pools: Pools,
+    counts: Int64s,
+) -> int:
+    """Take events into lanes of buckets, each as a bucket of its own; see `take_runs`.
+
+    Once a lane has a quarter more than its error needs, all of its buckets are merged as far as the
+    error allows. Cost: a bucket an event, and five visits of a bucket for that.
+    """
+    # Outside of the loops: to take an array out of a tuple costs as much as an event.
+    mark_of, total, base = pools.mark, pools.total, pools.base
+    match_of, columns = runs.match, pools.total.shape[1]
+    for run in range(counts[RUN], runs.lane.size):
+        lane = runs.lane[run]
+        group = int(lanes.pair[lane] & SLOT_MASK)
+        attribute, double = groups.attribute[group], 2 * groups.error[group]
+        longest = groups.longest[group]
+        begin, match, stop = runs.begin[run], runs.first[run], runs.stop[run]
+        if counts[EVENT] >= 0:
+            begin, match = counts[EVENT], counts[MATCH]
+            counts[EVENT] = -1
+        used, limit, seen = int(lanes.used[lane]), int(lanes.limit[lane]), lanes.seen[lane]
+        start, room = int(lanes.start[lane]), int(lanes.room[lane])
+        n = base[lane, 0]
+        one = base[lane, 1] if columns > 1 else 0.0
+        two = base[lane, 2] if columns > 2 else 0.0
+        ending = DONE
+        for event in range(begin, runs.end[run]):
+            mark = marks[event] if timed else seen + 1
+            if match == ALL or (match < stop and match_of[match] == event):
+                value = values[attribute, event] if attribute >= 0 else 0.0
+                if is_taken(layout, value, 0.0):
+                    if used == room:
+                        lanes.used[lane], lanes.limit[lane] = used, limit
+                        if not more_room(pools, lanes, lane, counts):
+                            ending = FULL
+                        start, room = int(lanes.start[lane]), int(lanes.room[lane])
+                    if value < 0 and columns == 2:
+                        ending = NEGATIVE
+                    if ending != DONE:
+                        counts[RUN], counts[EVENT], counts[MATCH] = run, event, match
+                        break
+                    if limit == 0:
+                        limit = SPARE
+                    at = start + used
+                    mark_of[at] = mark
+                    total[at, 0] = 1.0
+                    n += 1
+                    if columns > 1:
+                        above = max(value, 0.0)
+                        total[at, 1] = above
+                        one += above
+                    if columns > 2:
+                        below = max(-value, 0.0)
+                        total[at, 2] = below
+                        two += below
+                    used += 1
+                    if used >= limit:
+                        gone = first_inside(mark_of, start, used, longest, mark)
+                        used, n, one, two = merge_buckets(double, mark_of, total, start, gone, used)
+                        limit = used + max(SPARE, used >> 2)
+                if match != ALL:
+                    match += 1
+            if limit > 0:
+                seen = mark
+        lanes.used[lane], lanes.limit[lane], lanes.seen[lane] = used, limit, seen
+        set_base(base, lane, n, one, two)
+        if limit > 0:
+            lanes.dirty[lane] = 1
+        if ending != DONE:
+            return ending
+    counts[RUN] = runs.lane.size
+    return DONE
 
 
 @kernel
