@@ -15,7 +15,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Floats
 from everquery.core.jit import part
-from everquery.kinds.window.families import MEAN, SUM, SUM_BUCKETS
+from everquery.kinds.window.families import MEAN, SUM
 
 # More than what rounding can come to, as a share of a sum, for each event that was added up.
 SLACK = 2.0**-50
@@ -53,47 +53,48 @@ def set_base(base: Floats, lane: int, n: float, one: float, two: float) -> None:
 
 @part
 def totals_from(
-    total: Floats, base: Floats, lane: int, start: int, first: int, end: int
+    total: Floats, n: float, one: float, two: float, start: int, first: int, end: int
 ) -> tuple[float, float, float]:
-    """Return the totals of a lane's buckets from one on.
+    """Return the totals of a lane's buckets from one on; those of all are `n`, `one` and `two`.
 
-    All but the first ones, where these are few, and too small for the difference to lose digits.
+    It is all but the first ones, where these are few, and too small for the difference to lose
+    digits.
     """
     if 2 * first < end:
-        n, one, two = add_up(total, start, start + first)
-        all_one = base[lane, 1] if base.shape[1] > 1 else 0.0
-        all_two = base[lane, 2] if base.shape[1] > 2 else 0.0
-        if 2 * one <= all_one and 2 * two <= all_two:
-            return base[lane, 0] - n, all_one - one, all_two - two
+        gone, one_gone, two_gone = add_up(total, start, start + first)
+        if 2 * one_gone <= one and 2 * two_gone <= two:
+            return n - gone, one - one_gone, two - two_gone
     return add_up(total, start + first, start + end)
 
 
 @part
 def bucket_value(
-    statistic: int, layout: int, total: Floats, base: Floats, lane: int, start: int, first: int,
-    end: int,
+    statistic: int, summed: bool, most: float, one_high: float, two_high: float, oldest: float,
+    one_oldest: float, two_oldest: float, added: float,
 ) -> tuple[float, float, float, int]:  # fmt: skip
-    """Return a statistic of a lane from a bucket on, its bounds, and of how many events.
+    """Return a statistic of a window, its bounds, and of how many events.
 
-    The newest event of that bucket is in the window; of the others nobody knows. Bounds of sums
-    have room for rounding.
+    The newest event of the oldest bucket is in the window; of the others nobody knows. Bounds of
+    sums have room for rounding.
+
+    Parameters
+    ----------
+    most, one_high, two_high : the totals of the buckets that reach into the window
+    oldest, one_oldest, two_oldest : those of the oldest of them; 0 if there is none
+    added : how many events were added up in the lane
     """
-    if first >= end:
+    if oldest == 0:
         value = 0.0 if statistic <= SUM else np.nan
         return value, value, value, 0
-    at = start + first
-    most, one_high, two_high = totals_from(total, base, lane, start, first, end)
-    unsure = total[at, 0] - 1
-    least = most - unsure
+    least = most - (oldest - 1)
     n = int((most + least) / 2)
-    if layout != SUM_BUCKETS:
+    if not summed:
         return (least + most) / 2, least, most, n
     one_low, two_low = one_high, two_high
-    if unsure > 0:
-        one_low = max(one_high - total[at, 1], 0.0)
-        if total.shape[1] > 2:
-            two_low = max(two_high - total[at, 2], 0.0)
-    slack = SLACK * (base[lane, 0] + 64) * (one_high + two_high)
+    if oldest > 1:
+        one_low = max(one_high - one_oldest, 0.0)
+        two_low = max(two_high - two_oldest, 0.0)
+    slack = SLACK * (added + 64) * (one_high + two_high)
     low = one_low - two_high - slack
     high = one_high - two_low + slack
     if statistic == MEAN:

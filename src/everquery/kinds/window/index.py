@@ -344,6 +344,9 @@ class WindowIndex(KindIndex):
             return Told.room(0, store.dtype)
         told = store.take(runs, marks, step.grouped.values, step.flags)
         between = told.numbers[:, 0] < 0
+        if not between.any():
+            found.append(_findings(told, step.grouped.position))
+            return Told.room(0, store.dtype)
         if not between.all():
             found.append(_findings(_picked(told, ~between), step.grouped.position))
         return _picked(told, between)

@@ -43,8 +43,8 @@ from everquery.state.pairs import FREE, SLOT_MASK
 LEAST_ROOM = 4
 SPARE = 8  # entries that an approximate lane takes in before it is thinned, at least
 
-# Places in `counts`.
-LANES, PLACES = range(2)
+# Places in `counts`: how many lanes and places there are, and how many places there may be.
+LANES, PLACES, PLACES_END = range(3)
 
 
 class Lanes(NamedTuple):
@@ -158,15 +158,6 @@ def first_inside(mark: Array, start: int, end: int, window: Any, now: Any) -> in
         else:
             end = middle
     return begin
-
-
-@part
-def first_of_buckets(mark: Array, start: int, end: int, window: Any, now: Any) -> int:  # noqa: ANN401
-    """Return the same where it is likely to be one of the first: these are looked at one by one."""
-    for i in range(min(end, 4)):
-        if not has_left(mark[start + i], window, now):
-            return i
-    return first_inside(mark, start, end, window, now)
 
 
 @part
@@ -366,14 +357,14 @@ def is_taken(family: int, value: float, by: float) -> bool:
 def room_for(used: int, limit: int) -> int:
     """Return how many entries a lane gets room for, if it has so many and is thinned at `limit`."""
     if limit > used:
-        return limit + (limit >> 4)
+        return limit + (limit >> 3)
     return used + max(LEAST_ROOM, used >> 2)
 
 
 def rooms_for(used: Int64s, limit: Int64s) -> Int64s:
     """Return the same for many lanes."""
     rooms: Int64s = np.where(
-        limit > used, limit + (limit >> 4), used + np.maximum(LEAST_ROOM, used >> 2)
+        limit > used, limit + (limit >> 3), used + np.maximum(LEAST_ROOM, used >> 2)
     )
     return rooms
 
@@ -382,7 +373,7 @@ def rooms_for(used: Int64s, limit: Int64s) -> Int64s:
 def more_room(pools: Pools, lanes: Lanes, lane: int, counts: Int64s) -> bool:
     """Give a lane that is full more room; False if the pools are full, and nothing has changed."""
     room = room_for(lanes.used[lane], lanes.limit[lane]) + (lanes.room[lane] >> 3)
-    if counts[PLACES] + room > pools.mark.size:
+    if counts[PLACES] + room > counts[PLACES_END]:
         return False
     start = counts[PLACES]
     for i in range(lanes.used[lane]):
@@ -393,27 +384,58 @@ def more_room(pools: Pools, lanes: Lanes, lane: int, counts: Int64s) -> bool:
     return True
 
 
-@kernel
-def repack(lanes: Lanes, n: int, old: Pools, new: Pools) -> int:
-    """Copy the entries of the first `n` lanes to other pools, one behind the other.
+@part
+def move_entries(old: Pools, new: Pools, source: int, target: int, n: int) -> None:
+    """Copy entries to other pools, or to other places of the same ones, in the right order."""
+    measures, rests = old.total.shape[1], old.rest.shape[1]
+    # All in one row: that is copied several numbers at a time.
+    move(old.mark, new.mark, source, target, n)
+    move(
+        old.total.reshape(-1), new.total.reshape(-1), source * measures, target * measures,
+        n * measures,
+    )  # fmt: skip
+    if rests > 0:
+        move(old.rest.reshape(-1), new.rest.reshape(-1), source * rests, target * rests, n * rests)
 
-    Returns how many places they take there.
+
+@part
+def move(old: Array, new: Array, source: int, target: int, n: int) -> None:
+    """Copy numbers; if they overlap, those that would be written over come first."""
+    if target <= source:
+        for i in range(n):
+            new[target + i] = old[source + i]
+    else:
+        for i in range(n - 1, -1, -1):
+            new[target + i] = old[source + i]
+
+
+@kernel
+def repack(order: Int64s, lanes: Lanes, old: Pools, new: Pools) -> int:
+    """Give lanes other places in the same pools, or in larger ones, one behind the other.
+
+    They move together first, and then apart. Returns how many places they take.
+
+    Parameters
+    ----------
+    order : all lanes that have entries, in order of where these begin
     """
     place = 0
-    for lane in range(n):
+    end = 0
+    for i in range(order.size):
+        lane = order[i]
         used = lanes.used[lane]
-        room = room_for(used, lanes.limit[lane]) if used > 0 else 0
-        for i in range(used):
-            source = lanes.start[lane] + i
-            new.mark[place + i] = old.mark[source]
-            for measure in range(old.total.shape[1]):
-                new.total[place + i, measure] = old.total[source, measure]
-            for measure in range(old.rest.shape[1]):
-                new.rest[place + i, measure] = old.rest[source, measure]
+        move_entries(old, new, lanes.start[lane], place, used)
         lanes.start[lane] = place
-        lanes.room[lane] = room
-        place += room
-    return place
+        lanes.room[lane] = room_for(used, lanes.limit[lane])
+        place += used
+        end += lanes.room[lane]
+    place = end
+    for i in range(order.size - 1, -1, -1):
+        lane = order[i]
+        place -= lanes.room[lane]
+        move_entries(new, new, lanes.start[lane], place, lanes.used[lane])
+        lanes.start[lane] = place
+    return end
 
 
 @kernel

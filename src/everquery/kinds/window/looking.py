@@ -6,11 +6,9 @@ import numpy as np
 
 from everquery.core.arrays import Floats
 from everquery.core.jit import kernel, part
-from everquery.kinds.window.buckets import bucket_value
 from everquery.kinds.window.double_double import NOISE, added, divided, multiplied
 from everquery.kinds.window.families import (
     COUNT,
-    COUNT_BUCKETS,
     DISTINCT,
     L1,
     MEAN,
@@ -130,8 +128,6 @@ def value_of(
     base_rest: Floats, lane: int, start: int, first: int, end: int,
 ) -> tuple[float, float, float, int]:  # fmt: skip
     """Return a statistic of a lane from an entry on, its bounds, and of how many events."""
-    if family >= COUNT_BUCKETS:
-        return bucket_value(statistic, family, total, base, lane, start, first, end)
     if family > SQUARES:
         return listed_value(statistic, total, start, first, end)
     if exact:

@@ -9,7 +9,7 @@ from everquery.core.arrays import Array, Floats, Int32s, Int64s
 ALL = -1  # where a run's matches begin, if all events match
 
 # Places in `counts`, behind those of the lanes.
-RUN, EVENT, MATCH, TOLD = range(2, 6)
+RUN, EVENT, MATCH, TOLD = range(3, 7)
 
 
 class Groups(NamedTuple):

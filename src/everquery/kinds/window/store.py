@@ -17,6 +17,8 @@ from everquery.index.access_paths import BoxSegment
 from everquery.index.flags import LIVE, Flags
 from everquery.index.layers import Layers
 from everquery.index.rows import NO_KEY, Rows, Shape
+from everquery.kinds.window.bucket_taking import DONE, NEGATIVE, take_buckets
+from everquery.kinds.window.bucket_telling import ask_buckets, look_at_buckets
 from everquery.kinds.window.families import (
     COUNT_BUCKETS,
     COUNTS,
@@ -25,6 +27,7 @@ from everquery.kinds.window.families import (
 from everquery.kinds.window.lanes import (
     LANES,
     PLACES,
+    PLACES_END,
     Lanes,
     Pools,
     lanes_of,
@@ -34,8 +37,8 @@ from everquery.kinds.window.lanes import (
     rooms_for,
     set_back_marks,
 )
-from everquery.kinds.window.runs import Groups, Runs
-from everquery.kinds.window.taking import DONE, NEGATIVE, find_lanes, take_buckets, take_runs
+from everquery.kinds.window.runs import RUN, TOLD, Groups, Runs
+from everquery.kinds.window.taking import find_lanes, take_runs
 from everquery.kinds.window.telling import (
     Members,
     Told,
@@ -153,7 +156,7 @@ class Store:
         self.boxes: Layers[BoxSegment] = Layers(BoxSegment.build)
         self.each_plain: list[int] = []
         self.dtype: Any = np.int64
-        self.counts: Int64s = np.zeros(6, np.int64)
+        self.counts: Int64s = np.zeros(7, np.int64)
         self.changed = True  # whether there are other queries than `members` has
         self.regrouped = False  # whether groups have come or gone since the state was saved
         self._loaded: list[
@@ -456,11 +459,18 @@ class Store:
         """Make room for more entries; those that were given up go first."""
         lanes, old = self.lanes, self.pools
         used, limit = lanes.used[: self.used], lanes.limit[: self.used]
+        lanes.room[: self.used][used == 0] = 0
+        order = np.flatnonzero(used)
+        order = order[np.argsort(lanes.start[order], kind="stable")]
         held = int(rooms_for(used, limit).sum())
-        room = held + max(64, more, held >> 3, 2 * int(np.maximum(used, limit).max(initial=0)))
-        new = Pools.like(room, 0, old.total.shape[1], old.rest.shape[1], self.dtype)
-        new = Pools(*new[:3], *old[3:])
-        self.counts[PLACES] = repack(lanes, self.used, old, new)
+        end = held + max(64, more, held >> 4, 2 * int(np.maximum(used, limit).max(initial=0)))
+        new = old
+        if end > old.mark.size:
+            # What is not used yet takes no memory, as long as nothing is written there.
+            room = end + (end >> 1)
+            new = Pools.like(room, 0, old.total.shape[1], old.rest.shape[1], self.dtype)
+            new = Pools(*new[:3], *old[3:])
+        self.counts[PLACES], self.counts[PLACES_END] = repack(order, lanes, old, new), end
         self.pools = new
 
     def make_room_below_zero(self) -> None:
@@ -493,7 +503,7 @@ class Store:
         if totals.shape[1] > self.pools.total.shape[1] and totals[:, -1].any():
             self.make_room_below_zero()
         lanes, used = self.lanes, arrays["lane.used"]
-        while self.counts[PLACES] + int(used.sum()) > self.pools.mark.size:
+        while self.counts[PLACES] + int(used.sum()) > self.counts[PLACES_END]:
             self.make_room(int(used.sum()))
         for name in ("limit", "used", "seen", "begun", "shift"):
             getattr(lanes, name)[lane] = arrays[f"lane.{name}"]
@@ -552,10 +562,10 @@ class Store:
 
     def take(self, runs: Runs, marks: Array, values: Array, flags: Flags) -> Told:
         """Take events in; return what is told."""
-        self.counts[2:] = 0, -1, 0, 0
+        self.counts[RUN:] = 0, -1, 0, 0
         if self.layout >= COUNT_BUCKETS:
             self._take_buckets(runs, marks, values)
-            return self._look_again(runs.lane, runs.end - 1, self.never, flags)
+            return self._look_at_buckets(runs.lane, runs.end - 1, self.never, flags)
         told = Told.room(64, self.dtype)
         while True:
             done, told = take_runs(
@@ -563,7 +573,7 @@ class Store:
                 self.groups, self.members, self.lanes, self.pools, self.never, self.counts, told,
             )  # fmt: skip
             if done:
-                return first_told(told, int(self.counts[5]))
+                return first_told(told, int(self.counts[TOLD]))
             self.make_room()
 
     def _take_buckets(self, runs: Runs, marks: Array, values: Array) -> None:
@@ -586,35 +596,49 @@ class Store:
         if self.name.timed and now is not None:
             seen = max(seen, now) if lanes.limit[lane] else now
         extent = np.array([window, seen], self.dtype)
-        value, low, high, n = ask_lane(
-            self.layout, statistic, self.name.exact, lane, extent, lanes, self.pools
-        )
+        if self.layout >= COUNT_BUCKETS:
+            found = ask_buckets(self.layout, statistic, lane, extent, lanes, self.pools)
+        else:
+            found = ask_lane(
+                self.layout, statistic, self.name.exact, lane, extent, lanes, self.pools
+            )
         missing = None
         if not self.name.timed:
             missing = int(window - (seen - begun)) if seen - begun < window else None
         elif begun > -self.never[0] and 0 <= seen - begun < window:
             missing = (begun + window).item()
-        return value, low, high, n, missing
+        return *found, missing
 
     def close(self, now: Any, flags: Flags) -> Told:  # noqa: ANN401 - a mark
         """Return what is told of windows of time that have changed since time has come this far."""
         lanes, used = self.lanes, self.used
         picked = np.flatnonzero((lanes.soonest[:used] <= now) & (lanes.limit[:used] > 0))
-        nowhere = np.zeros(0, np.int64)
-        return self._look_again(picked, nowhere, np.full(1, now, self.dtype), flags)
-
-    def _look_again(self, lanes: Int64s, places: Int64s, now: Array, flags: Flags) -> Told:
-        if not lanes.size:
+        if not picked.size:
             return Told.room(0, self.dtype)
+        until = np.full(1, now, self.dtype)
+        if self.layout >= COUNT_BUCKETS:
+            return self._look_at_buckets(picked, np.zeros(0, np.int64), until, flags)
         n, told = look_again(
-            self.layout, self.name.timed, self.name.exact, lanes, places, now, flags,
-            self.members, self.lanes, self.pools, self.never, Told.room(64, self.dtype),
+            self.layout, self.name.exact, picked, until, flags, self.members, lanes, self.pools,
+            self.never, Told.room(64, self.dtype),
+        )  # fmt: skip
+        return first_told(told, n)
+
+    def _look_at_buckets(self, lanes: Int64s, places: Int64s, now: Array, flags: Flags) -> Told:
+        group, start = self.lanes.pair[lanes] & SLOT_MASK, self.members.start
+        most = int((start[group + 1] - start[group]).sum())
+        told = Told.room(most, self.dtype)
+        n = look_at_buckets(
+            self.layout, self.name.timed, lanes, places, now, flags, self.members, self.lanes,
+            self.pools, self.never, told,
         )  # fmt: skip
         return first_told(told, n)
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
-        arrays = (*self.lanes, *self.pools, *self.members, *self.groups)
+        end = self.counts[PLACES_END]
+        entries = [column[:end] for column in self.pools[:3]]
+        arrays = (*self.lanes, *entries, *self.pools[3:], *self.members, *self.groups)
         return total_bytes(*arrays, self.table, self.heads, self.following) + self.boxes.nbytes()
 
     def searched(self) -> Iterator[BoxSegment]:

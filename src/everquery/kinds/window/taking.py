@@ -5,7 +5,6 @@ from __future__ import annotations
 from everquery.core.arrays import Array, Floats, Int32s, Int64s
 from everquery.core.jit import kernel
 from everquery.index.flags import Flags
-from everquery.kinds.window.buckets import merge_buckets, set_base
 from everquery.kinds.window.families import SQUARES
 from everquery.kinds.window.lanes import (
     LANES,
@@ -14,7 +13,6 @@ from everquery.kinds.window.lanes import (
     Pools,
     append_totals,
     append_value,
-    first_inside,
     forget_left,
     is_taken,
     more_room,
@@ -23,10 +21,6 @@ from everquery.kinds.window.lanes import (
 from everquery.kinds.window.runs import ALL, EVENT, MATCH, RUN, TOLD, Groups, Runs
 from everquery.kinds.window.telling import Members, Told, look
 from everquery.state.pairs import FREE, SLOT_MASK, find_pair
-
-# How taking events into buckets ends: done, or to be gone on with once there is more room for
-# buckets, or room for values below 0.
-DONE, FULL, NEGATIVE = range(3)
 
 
 @kernel
@@ -144,89 +138,6 @@ def take_runs(
     counts[RUN] = runs.lane.size
     counts[TOLD] = n
     return True, told
-
-
-@kernel
-def take_buckets(
-    layout: int,
-    timed: bool,
-    runs: Runs,
-    marks: Array,
-    values: Floats,
-    groups: Groups,
-    lanes: Lanes,
-    pools: Pools,
-    counts: Int64s,
-) -> int:
-    """Take events into lanes of buckets, each as a bucket of its own; see `take_runs`.
-
-    Once a lane has a quarter more than its error needs, all of its buckets are merged as far as the
-    error allows. Cost: a bucket an event, and five visits of a bucket for that.
-    """
-    # Outside of the loops: to take an array out of a tuple costs as much as an event.
-    mark_of, total, base = pools.mark, pools.total, pools.base
-    match_of, columns = runs.match, pools.total.shape[1]
-    for run in range(counts[RUN], runs.lane.size):
-        lane = runs.lane[run]
-        group = int(lanes.pair[lane] & SLOT_MASK)
-        attribute, double = groups.attribute[group], 2 * groups.error[group]
-        longest = groups.longest[group]
-        begin, match, stop = runs.begin[run], runs.first[run], runs.stop[run]
-        if counts[EVENT] >= 0:
-            begin, match = counts[EVENT], counts[MATCH]
-            counts[EVENT] = -1
-        used, limit, seen = int(lanes.used[lane]), int(lanes.limit[lane]), lanes.seen[lane]
-        start, room = int(lanes.start[lane]), int(lanes.room[lane])
-        n = base[lane, 0]
-        one = base[lane, 1] if columns > 1 else 0.0
-        two = base[lane, 2] if columns > 2 else 0.0
-        ending = DONE
-        for event in range(begin, runs.end[run]):
-            mark = marks[event] if timed else seen + 1
-            if match == ALL or (match < stop and match_of[match] == event):
-                value = values[attribute, event] if attribute >= 0 else 0.0
-                if is_taken(layout, value, 0.0):
-                    if used == room:
-                        lanes.used[lane], lanes.limit[lane] = used, limit
-                        if not more_room(pools, lanes, lane, counts):
-                            ending = FULL
-                        start, room = int(lanes.start[lane]), int(lanes.room[lane])
-                    if value < 0 and columns == 2:
-                        ending = NEGATIVE
-                    if ending != DONE:
-                        counts[RUN], counts[EVENT], counts[MATCH] = run, event, match
-                        break
-                    if limit == 0:
-                        limit = SPARE
-                    at = start + used
-                    mark_of[at] = mark
-                    total[at, 0] = 1.0
-                    n += 1
-                    if columns > 1:
-                        above = max(value, 0.0)
-                        total[at, 1] = above
-                        one += above
-                    if columns > 2:
-                        below = max(-value, 0.0)
-                        total[at, 2] = below
-                        two += below
-                    used += 1
-                    if used >= limit:
-                        gone = first_inside(mark_of, start, used, longest, mark)
-                        used, n, one, two = merge_buckets(double, mark_of, total, start, gone, used)
-                        limit = used + max(SPARE, used >> 2)
-                if match != ALL:
-                    match += 1
-            if limit > 0:
-                seen = mark
-        lanes.used[lane], lanes.limit[lane], lanes.seen[lane] = used, limit, seen
-        set_base(base, lane, n, one, two)
-        if limit > 0:
-            lanes.dirty[lane] = 1
-        if ending != DONE:
-            return ending
-    counts[RUN] = runs.lane.size
-    return DONE
 
 
 @kernel

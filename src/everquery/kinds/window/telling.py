@@ -14,8 +14,7 @@ from everquery.core.arrays import Array, Floats, Int32s, Int64s, grow
 from everquery.core.jit import kernel, part
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.kinds.told_values import CHANGE, ENTER, LEAVE
-from everquery.kinds.window.families import COUNT_BUCKETS
-from everquery.kinds.window.lanes import Lanes, Pools, first_inside, first_of_buckets
+from everquery.kinds.window.lanes import Lanes, Pools, first_inside
 from everquery.kinds.window.looking import value_of
 from everquery.state.pairs import SLOT_MASK
 from everquery.state.rule_walk import later
@@ -203,10 +202,7 @@ def look(
     for member in range(begin, stop):
         window = windows[member]
         if member == begin or window != windows[member - 1]:
-            if family >= COUNT_BUCKETS:
-                first = first_of_buckets(marks, start, first, window, now)
-            else:
-                first = first_inside(marks, start, first, window, now)
+            first = first_inside(marks, start, first, window, now)
             known = -1
             leaving = first > 0 and marks[start + first - 1] + window == now
             if timed and first < end:
@@ -254,10 +250,8 @@ def look(
 @kernel
 def look_again(
     family: int,
-    timed: bool,
     each: bool,
     picked: Int64s,
-    places: Int64s,
     now: Array,
     flags: Flags,
     members: Members,
@@ -266,24 +260,22 @@ def look_again(
     never: Array,
     told: Told,
 ) -> tuple[int, Told]:
-    """Tell the queries of lanes what their windows are now.
+    """Tell the queries of lanes what their windows of time are now that time has come this far.
 
-    With `places`, those are of the events that lanes have seen last. Without any, time has come
-    this far; with `each`, queries are told of each moment until then at which they change.
+    With `each`, of each moment until then at which they change.
     """
     n = 0
     for i in range(picked.size):
         lane = picked[i]
-        looking = lanes.limit[lane] > 0
-        place = places[i] if places.size else NO_PLACE
+        looking = True
         while looking:
-            moment = lanes.seen[lane] if places.size else now[0]
+            moment = now[0]
             if each:
                 moment = lanes.soonest[lane]
                 looking = moment <= now[0] and moment < never[0]
             if looking:
                 n, told = look(
-                    family, timed, each, lane, moment, place, flags, members, lanes, pools,
+                    family, True, each, lane, moment, NO_PLACE, flags, members, lanes, pools,
                     never[0], told, n,
                 )  # fmt: skip
                 looking = each
