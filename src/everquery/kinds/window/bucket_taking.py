@@ -6,6 +6,7 @@ from everquery.core.arrays import Array, Floats, Int64s
 from everquery.core.jit import kernel
 from everquery.core.prefetch import prefetch_row
 from everquery.kinds.window.buckets import merge_buckets
+from everquery.kinds.window.families import COUNT_BUCKETS
 from everquery.kinds.window.lanes import SPARE, Lanes, Pools, first_inside, is_taken, more_room
 from everquery.kinds.window.runs import ALL, EVENT, MATCH, RUN, Groups, Runs
 from everquery.state.pairs import SLOT_MASK
@@ -13,6 +14,10 @@ from everquery.state.pairs import SLOT_MASK
 # How taking events in ends: done, or to be gone on with once there is more room for buckets, or
 # room for values below 0.
 DONE, FULL, NEGATIVE = range(3)
+
+# By how many 64ths of its buckets a lane grows before they are merged. Those of counts are merged
+# quickly, and a few of them less matter more.
+COUNT_SHARE, SUM_SHARE = 14, 21
 
 RUNS_AHEAD = 3  # runs whose places for new buckets are fetched in time
 
@@ -31,8 +36,9 @@ def take_buckets(
 ) -> int:
     """Take events into lanes, each as a bucket of its own; see `take_runs`.
 
-    Once a lane has a quarter more than its error needs, all of its buckets are merged as far as the
-    error allows. Cost: a bucket an event, and five visits of a bucket for that.
+    Once a lane has a third more buckets than it had after the last time (of counts, a fifth), all
+    are merged as far as the error allows. Cost: a bucket an event, and four or five visits of a
+    bucket for that.
 
     Returns
     -------
@@ -46,6 +52,7 @@ def take_buckets(
     lane_of, begins, ends = runs.lane, runs.begin, runs.end
     firsts, stops, match_of = runs.first, runs.stop, runs.match
     columns = total.shape[1]
+    share = COUNT_SHARE if layout == COUNT_BUCKETS else SUM_SHARE
     for run in range(counts[RUN], lane_of.size):
         if run + RUNS_AHEAD < lane_of.size:
             soon = lane_of[run + RUNS_AHEAD]
@@ -101,7 +108,7 @@ def take_buckets(
                         used, n, one, two = merge_buckets(
                             2 * errors[group], mark_of, total, start, gone, used
                         )
-                        limit = used + max(SPARE, used >> 2)
+                        limit = used + max(SPARE, used * share >> 6)
                 if match != ALL:
                     match += 1
             if limit > 0:

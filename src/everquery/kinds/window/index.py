@@ -36,7 +36,7 @@ from everquery.index.rows import (
 from everquery.index.sort_keys import pack_findings
 from everquery.index.weighed import order_by_position
 from everquery.kinds.told_values import OUTCOMES
-from everquery.kinds.window.families import FAMILY
+from everquery.kinds.window.families import FAMILY, MEAN
 from everquery.kinds.window.runs import ALL, Runs
 from everquery.kinds.window.spec import Window, ends_of_range
 from everquery.kinds.window.state import WindowPart, check_asked
@@ -186,8 +186,9 @@ class WindowIndex(KindIndex):
         )
         high = [None if np.isnan(each) else float(each) for each in rows.high[:, row]]
         group = GroupName(
-            attribute, by, epsilon, key, attributes, tuple(rows.low[:, row].tolist()), tuple(high)
-        )
+            attribute, by, epsilon, key, attributes, tuple(rows.low[:, row].tolist()), tuple(high),
+            quotient=epsilon > 0 and int(by_slot.statistic[slot]) == MEAN,
+        )  # fmt: skip
         return self._names.index(name), store.number_of(group)
 
     def _store(self, number: int) -> Store:

@@ -41,6 +41,10 @@ from everquery.kinds.window.families import (
 from everquery.state.pairs import FREE, SLOT_MASK
 
 LEAST_ROOM = 4
+COUNT_SLACK, SUM_SLACK = (
+    6,
+    3,
+)  # room that thinned lanes have over: a 64th or an 8th of what they use
 SPARE = 8  # entries that an approximate lane takes in before it is thinned, at least
 
 # Places in `counts`: how many lanes and places there are, and how many places there may be.
@@ -354,25 +358,29 @@ def is_taken(family: int, value: float, by: float) -> bool:
 
 
 @part
-def room_for(used: int, limit: int) -> int:
-    """Return how many entries a lane gets room for, if it has so many and is thinned at `limit`."""
+def room_for(used: int, limit: int, measures: int) -> int:
+    """Return how many entries a lane gets room for, if it has so many and is thinned at `limit`.
+
+    How many are left after that varies, but hardly where only events are counted.
+    """
     if limit > used:
-        return limit + (limit >> 3)
+        return limit + (limit >> (COUNT_SLACK if measures == 1 else SUM_SLACK))
     return used + max(LEAST_ROOM, used >> 2)
 
 
-def rooms_for(used: Int64s, limit: Int64s) -> Int64s:
+def rooms_for(used: Int64s, limit: Int64s, measures: int) -> Int64s:
     """Return the same for many lanes."""
-    rooms: Int64s = np.where(
-        limit > used, limit + (limit >> 3), used + np.maximum(LEAST_ROOM, used >> 2)
-    )
+    thinned = limit + (limit >> (COUNT_SLACK if measures == 1 else SUM_SLACK))
+    rooms: Int64s = np.where(limit > used, thinned, used + np.maximum(LEAST_ROOM, used >> 2))
     return rooms
 
 
 @part
 def more_room(pools: Pools, lanes: Lanes, lane: int, counts: Int64s) -> bool:
     """Give a lane that is full more room; False if the pools are full, and nothing has changed."""
-    room = room_for(lanes.used[lane], lanes.limit[lane]) + (lanes.room[lane] >> 3)
+    room = room_for(lanes.used[lane], lanes.limit[lane], pools.total.shape[1]) + (
+        lanes.room[lane] >> 3
+    )
     if counts[PLACES] + room > counts[PLACES_END]:
         return False
     start = counts[PLACES]
@@ -426,7 +434,7 @@ def repack(order: Int64s, lanes: Lanes, old: Pools, new: Pools) -> int:
         used = lanes.used[lane]
         move_entries(old, new, lanes.start[lane], place, used)
         lanes.start[lane] = place
-        lanes.room[lane] = room_for(used, lanes.limit[lane])
+        lanes.room[lane] = room_for(used, lanes.limit[lane], old.total.shape[1])
         place += used
         end += lanes.room[lane]
     place = end

@@ -21,13 +21,15 @@ from everquery.kinds.window.bucket_taking import DONE, NEGATIVE, take_buckets
 from everquery.kinds.window.bucket_telling import ask_buckets, look_at_buckets
 from everquery.kinds.window.families import (
     COUNT_BUCKETS,
-    COUNTS,
+    SQUARES,
     layout_of,
 )
 from everquery.kinds.window.lanes import (
+    COUNT_SLACK,
     LANES,
     PLACES,
     PLACES_END,
+    SUM_SLACK,
     Lanes,
     Pools,
     lanes_of,
@@ -82,6 +84,8 @@ class GroupName(NamedTuple):
         Or `EACH` or `WIDE`.
     attributes, low, high : tuples
         The box; None where there is no upper limit.
+    quotient : bool
+        Whether it is about approximate means, which need buckets of half the size.
     past : int
         0, or the number of those that began in the past together: they know of other events.
     """
@@ -93,6 +97,7 @@ class GroupName(NamedTuple):
     attributes: tuple[int, ...]
     low: tuple[float, ...]
     high: tuple[float | None, ...]
+    quotient: bool = False
     past: int = 0
 
     def plain(self) -> bool:
@@ -125,12 +130,14 @@ class Asked(NamedTuple):
     epsilon: Array
 
 
-def error_of(family: int, epsilon: float) -> float:
+def error_of(family: int, epsilon: float, *, quotient: bool) -> float:
     """Return how far off a lane's totals may be so that what is told is off by at most epsilon.
 
-    What is told besides counts is a quotient, or the number of events counts too.
+    A mean and a variance are quotients of two totals.
     """
-    return epsilon if family == COUNTS else (math.sqrt(1 + 2 * epsilon) - 1) / 2
+    if family == SQUARES or quotient:
+        return (math.sqrt(1 + 2 * epsilon) - 1) / 2
+    return epsilon
 
 
 class Store:
@@ -225,7 +232,7 @@ class Store:
             self.groups = Groups(*(resized(column, room) for column in self.groups))
         self.flags[number], self.plain[number] = LIVE, name.plain()
         self.groups.attribute[number], self.groups.by[number] = name.attribute, name.by
-        self.groups.error[number] = error_of(self.name.family, name.epsilon)
+        self.groups.error[number] = error_of(self.name.family, name.epsilon, quotient=name.quotient)
         if not self.plain[number]:
             self.boxes.add(name.box(number), self.flags)
 
@@ -462,8 +469,9 @@ class Store:
         lanes.room[: self.used][used == 0] = 0
         order = np.flatnonzero(used)
         order = order[np.argsort(lanes.start[order], kind="stable")]
-        held = int(rooms_for(used, limit).sum())
-        end = held + max(64, more, held >> 4, 2 * int(np.maximum(used, limit).max(initial=0)))
+        held = int(rooms_for(used, limit, old.total.shape[1]).sum())
+        spare = held >> (COUNT_SLACK if self.layout == COUNT_BUCKETS else SUM_SLACK + 1)
+        end = held + max(64, more, spare, 2 * int(np.maximum(used, limit).max(initial=0)))
         new = old
         if end > old.mark.size:
             # What is not used yet takes no memory, as long as nothing is written there.
