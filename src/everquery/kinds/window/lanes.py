@@ -41,10 +41,6 @@ from everquery.kinds.window.families import (
 from everquery.state.pairs import FREE, SLOT_MASK
 
 LEAST_ROOM = 4
-COUNT_SLACK, SUM_SLACK = (
-    6,
-    3,
-)  # room that thinned lanes have over: a 64th or an 8th of what they use
 SPARE = 8  # entries that an approximate lane takes in before it is thinned, at least
 
 # Places in `counts`: how many lanes and places there are, and how many places there may be.
@@ -357,30 +353,25 @@ def is_taken(family: int, value: float, by: float) -> bool:
     return True
 
 
-@part
-def room_for(used: int, limit: int, measures: int) -> int:
-    """Return how many entries a lane gets room for, if it has so many and is thinned at `limit`.
+def rooms_for(used: Int64s, limit: Int64s, layout: int) -> Int64s:
+    """Return how many entries lanes get room for, by how many they have and are thinned at.
 
-    How many are left after that varies, but hardly where only events are counted.
+    How many are left after that varies, and less so where only events are counted.
     """
-    if limit > used:
-        return limit + (limit >> (COUNT_SLACK if measures == 1 else SUM_SLACK))
-    return used + max(LEAST_ROOM, used >> 2)
-
-
-def rooms_for(used: Int64s, limit: Int64s, measures: int) -> Int64s:
-    """Return the same for many lanes."""
-    thinned = limit + (limit >> (COUNT_SLACK if measures == 1 else SUM_SLACK))
+    limit = np.minimum(limit, 2 * used + LEAST_ROOM)  # it may have been set with more entries
+    thinned = limit + (limit >> (4 if layout == COUNT_BUCKETS else 3))
     rooms: Int64s = np.where(limit > used, thinned, used + np.maximum(LEAST_ROOM, used >> 2))
+    rooms[used == 0] = 0
     return rooms
 
 
 @part
 def more_room(pools: Pools, lanes: Lanes, lane: int, counts: Int64s) -> bool:
     """Give a lane that is full more room; False if the pools are full, and nothing has changed."""
-    room = room_for(lanes.used[lane], lanes.limit[lane], pools.total.shape[1]) + (
-        lanes.room[lane] >> 3
-    )
+    room = lanes.room[lane]
+    room = max(room, min(lanes.limit[lane], 2 * room + LEAST_ROOM))
+    # What is thinned will hardly need more than that.
+    room += max(LEAST_ROOM, room >> (4 if lanes.limit[lane] > lanes.used[lane] else 1))
     if counts[PLACES] + room > counts[PLACES_END]:
         return False
     start = counts[PLACES]
@@ -418,31 +409,31 @@ def move(old: Array, new: Array, source: int, target: int, n: int) -> None:
 
 
 @kernel
-def repack(order: Int64s, lanes: Lanes, old: Pools, new: Pools) -> int:
+def repack(order: Int64s, rooms: Int64s, lanes: Lanes, old: Pools, new: Pools) -> int:
     """Give lanes other places in the same pools, or in larger ones, one behind the other.
 
-    They move together first, and then apart. Returns how many places they take.
+    Those that move to the left are moved from the first to the last, those that move to the right
+    from the last to the first: so none is written over. Returns how many places they take.
 
     Parameters
     ----------
     order : all lanes that have entries, in order of where these begin
+    rooms : the room that each lane gets
     """
     place = 0
-    end = 0
     for i in range(order.size):
         lane = order[i]
-        used = lanes.used[lane]
-        move_entries(old, new, lanes.start[lane], place, used)
-        lanes.start[lane] = place
-        lanes.room[lane] = room_for(used, lanes.limit[lane], old.total.shape[1])
-        place += used
-        end += lanes.room[lane]
-    place = end
+        if place <= lanes.start[lane]:
+            move_entries(old, new, lanes.start[lane], place, lanes.used[lane])
+        place += rooms[lane]
+    end = place
     for i in range(order.size - 1, -1, -1):
         lane = order[i]
-        place -= lanes.room[lane]
-        move_entries(new, new, lanes.start[lane], place, lanes.used[lane])
+        place -= rooms[lane]
+        if place > lanes.start[lane]:
+            move_entries(old, new, lanes.start[lane], place, lanes.used[lane])
         lanes.start[lane] = place
+        lanes.room[lane] = rooms[lane]
     return end
 
 

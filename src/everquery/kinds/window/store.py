@@ -25,11 +25,9 @@ from everquery.kinds.window.families import (
     layout_of,
 )
 from everquery.kinds.window.lanes import (
-    COUNT_SLACK,
     LANES,
     PLACES,
     PLACES_END,
-    SUM_SLACK,
     Lanes,
     Pools,
     lanes_of,
@@ -469,16 +467,16 @@ class Store:
         lanes.room[: self.used][used == 0] = 0
         order = np.flatnonzero(used)
         order = order[np.argsort(lanes.start[order], kind="stable")]
-        held = int(rooms_for(used, limit, old.total.shape[1]).sum())
-        spare = held >> (COUNT_SLACK if self.layout == COUNT_BUCKETS else SUM_SLACK + 1)
-        end = held + max(64, more, spare, 2 * int(np.maximum(used, limit).max(initial=0)))
+        rooms = rooms_for(used, limit, self.layout)
+        held = int(rooms.sum())
+        end = held + max(64, more, held >> 5, 3 * int(rooms.max(initial=0)))
         new = old
         if end > old.mark.size:
             # What is not used yet takes no memory, as long as nothing is written there.
             room = end + (end >> 1)
             new = Pools.like(room, 0, old.total.shape[1], old.rest.shape[1], self.dtype)
             new = Pools(*new[:3], *old[3:])
-        self.counts[PLACES], self.counts[PLACES_END] = repack(order, lanes, old, new), end
+        self.counts[PLACES], self.counts[PLACES_END] = repack(order, rooms, lanes, old, new), end
         self.pools = new
 
     def make_room_below_zero(self) -> None:
