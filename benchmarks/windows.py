@@ -16,7 +16,7 @@ import everquery as eq
 from benchmarks.findings import Curves, Figure, Findings, Panel, Table
 from benchmarks.harness import Scale
 from everquery.core.arrays import Floats, Int64s
-from everquery.kinds.window.families import COUNTS, SUMS
+from everquery.kinds.window.families import COUNTS, MEASURES, RESTS, SUMS
 from everquery.kinds.window.index import WindowIndex
 from everquery.kinds.window.store import Store
 
@@ -94,7 +94,7 @@ def many_keys(findings: Findings, scale: Scale) -> None:
         used = store.lanes.used[: store.used]
         held = np.minimum(store.lanes.seen[: store.used], LAST)
         theorem = (k / 2 + 1) * (math.log2(2 * float(held.max()) * most / k + 1) + 1)
-        exact = store.entry_bytes()
+        exact = 8 * (1 + MEASURES[family] + RESTS[family])
         share = store.nbytes() / float(held.sum() * exact)
         rows.append([statistic, float(used.mean()), float(used.max()), theorem, 1 / share])
         if not scale.quick:

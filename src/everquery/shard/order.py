@@ -192,6 +192,21 @@ def sort_events(ends: Int64s, packed: Int64s, codes: Bytes) -> None:
 
 
 @kernel
+def find_notices(wanted: Int64s, ends: Int64s, packed: Int64s, places: Int64s) -> None:
+    """Write the places of some notices among all; these stand by event, each event's sorted."""
+    for i in range(wanted.size):
+        event = wanted[i] >> NOTICE_SHIFT + 1
+        begin, end = ends[event - 1] if event > 0 else 0, ends[event]
+        while begin < end:
+            middle = (begin + end) >> 1
+            if packed[middle] < wanted[i]:
+                begin = middle + 1
+            else:
+                end = middle
+        places[i] = begin
+
+
+@kernel
 def _sort_many(begin: int, end: int, packed: Int64s, codes: Bytes) -> None:
     gap = 1
     while 9 * gap < end - begin:
@@ -247,7 +262,8 @@ def in_order(
     sort_events(at[:-1], packed, codes)
     slot, where = np.empty(packed.size, np.int64), np.empty(packed.size, np.int64)
     unpack_notices(packed, slot, where)
-    return Notices(slot, codes, where >> 1, events, where, _figures_in_order(packed, found))
+    figures = _figures_in_order(at[:-1], packed, found)
+    return Notices(slot, codes, where >> 1, events, where, figures)
 
 
 def _matches_in_order(
@@ -314,8 +330,14 @@ def about(told: Notices, others: Sequence[tuple[Int64s, Events]]) -> Notices:
     return replace(told, row=row, events=join_events(events))
 
 
-def _figures_in_order(packed: Int64s, found: Found) -> dict[str, Array]:
-    """Return the figures of all notices, 0 for those without."""
+def _figures_in_order(ends: Int64s, packed: Int64s, found: Found) -> dict[str, Array]:
+    """Return the figures of all notices, 0 for those without.
+
+    Parameters
+    ----------
+    ends : int64
+        Where the notices of each event end.
+    """
     figures: dict[str, Array] = {}
     for _, part in found:
         if isinstance(part, Matches) or not part.figures or not part.packed.size:
@@ -324,7 +346,8 @@ def _figures_in_order(packed: Int64s, found: Found) -> dict[str, Array]:
         if wanted.size == packed.size and np.array_equal(wanted, packed):
             return dict(part.figures)  # nothing else is told, and all is in order already
         # One query tells one thing of an event, so that position and slot name the notice.
-        places = np.searchsorted(packed, wanted)
+        places = np.empty(wanted.size, np.int64)
+        find_notices(wanted, ends, packed, places)
         for name, column in part.figures.items():
             if name not in figures:
                 figures[name] = np.zeros(packed.size, column.dtype)

@@ -20,16 +20,28 @@ FAMILY = {
     L2: VECTORS,
 }
 
-MEASURES = (1, 3, 3, 1, 1, 1, 2)
-"""How many numbers an entry has. Of the first three families they are totals of all events up to
-it: events; events, values above 0 and below 0; events, values and their squares, both counted from
-the lane's first value. Of the others they are what the event brought: its value, and of vectors the
-place in the vector."""
+# Layouts: what an entry of a lane is. A family has a layout of the same number, but for approximate
+# counts and sums, whose entries are buckets.
+COUNT_BUCKETS, SUM_BUCKETS = range(7, 9)
 
-RESTS = (0, 2, 2, 0, 0, 0, 0)
+MEASURES = (1, 3, 3, 1, 1, 1, 2, 1, 3)
+"""How many numbers an entry has, by layout. Of the first three families they are totals of all
+events up to it: events; events, values above 0 and below 0; events, values and their squares, both
+counted from the lane's first value. Of the next four they are what the event brought: its value,
+and of vectors the place in the vector. Of buckets they are the totals of the bucket's own events,
+as of counts and sums; without the last one as long as no value is below 0."""
+
+RESTS = (0, 2, 2, 0, 0, 0, 0, 0, 0)
 """How many of these, but for the first, also have what they round off: the totals of values."""
 
 LARGEST = 1e140
 """Larger values have no place in a sum: a few squares of them would be beyond float64."""
 
 UNCOUNTED = -1  # how many events a value is of, where nobody knows
+
+
+def layout_of(family: int, *, exact: bool) -> int:
+    """Return what entries are in lanes of a family."""
+    if exact or family > SUMS:
+        return family
+    return COUNT_BUCKETS if family == COUNTS else SUM_BUCKETS

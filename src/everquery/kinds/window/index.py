@@ -36,11 +36,11 @@ from everquery.index.rows import (
 from everquery.index.sort_keys import pack_findings
 from everquery.index.weighed import order_by_position
 from everquery.kinds.told_values import OUTCOMES
-from everquery.kinds.window.families import FAMILY
+from everquery.kinds.window.families import FAMILY, MEAN
+from everquery.kinds.window.runs import ALL, Runs
 from everquery.kinds.window.spec import Window, ends_of_range
 from everquery.kinds.window.state import WindowPart, check_asked
 from everquery.kinds.window.store import EACH, WIDE, Asked, GroupName, Store, StoreName
-from everquery.kinds.window.taking import ALL, Runs
 from everquery.kinds.window.telling import Told
 from everquery.state.pairs import KEY_SHIFT, SLOT_MASK
 from everquery.stream import NAMELESS, Stream
@@ -186,8 +186,9 @@ class WindowIndex(KindIndex):
         )
         high = [None if np.isnan(each) else float(each) for each in rows.high[:, row]]
         group = GroupName(
-            attribute, by, epsilon, key, attributes, tuple(rows.low[:, row].tolist()), tuple(high)
-        )
+            attribute, by, epsilon, key, attributes, tuple(rows.low[:, row].tolist()), tuple(high),
+            quotient=epsilon > 0 and int(by_slot.statistic[slot]) == MEAN,
+        )  # fmt: skip
         return self._names.index(name), store.number_of(group)
 
     def _store(self, number: int) -> Store:
@@ -344,6 +345,9 @@ class WindowIndex(KindIndex):
             return Told.room(0, store.dtype)
         told = store.take(runs, marks, step.grouped.values, step.flags)
         between = told.numbers[:, 0] < 0
+        if not between.any():
+            found.append(_findings(told, step.grouped.position))
+            return Told.room(0, store.dtype)
         if not between.all():
             found.append(_findings(_picked(told, ~between), step.grouped.position))
         return _picked(told, between)

@@ -23,14 +23,17 @@ import numpy as np
 
 from everquery.core.arrays import Array, Floats, Int32s, Int64s
 from everquery.core.jit import kernel, part
+from everquery.kinds.window.buckets import add_up, set_base
 from everquery.kinds.window.double_double import added, multiplied, two_product, two_sum
 from everquery.kinds.window.families import (
+    COUNT_BUCKETS,
     LARGEST,
     MAXIMA,
     MEASURES,
     MINIMA,
     RESTS,
     SQUARES,
+    SUM_BUCKETS,
     SUMS,
     VALUES,
     VECTORS,
@@ -40,8 +43,8 @@ from everquery.state.pairs import FREE, SLOT_MASK
 LEAST_ROOM = 4
 SPARE = 8  # entries that an approximate lane takes in before it is thinned, at least
 
-# Places in `counts`.
-LANES, PLACES = range(2)
+# Places in `counts`: how many lanes and places there are, and how many places there may be.
+LANES, PLACES, PLACES_END = range(3)
 
 
 class Lanes(NamedTuple):
@@ -111,9 +114,23 @@ class Pools(NamedTuple):
     base_rest: Floats
 
     @classmethod
-    def of(cls, places: int, lanes: int, family: int, dtype: Any) -> Pools:  # noqa: ANN401
+    def of(cls, layout: int, dtype: Any) -> Pools:  # noqa: ANN401 - a NumPy type
+        """Return pools without entries or lanes."""
+        measures, rests = MEASURES[layout], RESTS[layout]
+        if layout == SUM_BUCKETS:
+            measures -= 1  # until a value below 0 comes
+        return cls.like(0, 0, measures, rests, dtype)
+
+    @classmethod
+    def like(
+        cls,
+        places: int,
+        lanes: int,
+        measures: int,
+        rests: int,
+        dtype: Any,  # noqa: ANN401 - a NumPy type
+    ) -> Pools:
         """Return room for so many entries and lanes."""
-        measures, rests = MEASURES[family], RESTS[family]
         return cls(
             np.zeros(places, dtype),
             np.zeros((places, measures)),
@@ -210,9 +227,12 @@ def move_entry(pools: Pools, source: int, target: int) -> None:
 
 @part
 def forget_first(family: int, pools: Pools, lanes: Lanes, lane: int, gone: int) -> None:
-    """Give up the first entries of a lane; the totals before the others are its base."""
+    """Give up the first entries of a lane; the base is then what is before, or in, the others."""
     start = lanes.start[lane]
-    if family <= SQUARES:
+    if family >= COUNT_BUCKETS:
+        n, one, two = add_up(pools.total, start + gone, start + lanes.used[lane])
+        set_base(pools.base, lane, n, one, two)
+    elif family <= SQUARES:
         for measure in range(pools.total.shape[1]):
             pools.base[lane, measure] = pools.total[start + gone - 1, measure]
         for measure in range(pools.rest.shape[1]):
@@ -239,58 +259,27 @@ def forget_left(
 
 
 @part
-def first_of_bucket(
-    family: int, error: float, total: Floats, rest: Floats, base: Floats, base_rest: Floats,
-    lane: int, start: int, used: int, last: int,
-) -> int:  # fmt: skip
-    """Return the first entry of the largest bucket that may end with entry `last` of a lane.
+def thin(error: float, pools: Pools, lane: int, start: int, used: int) -> int:
+    """Make the buckets of approximate squares as large as the error allows, newest first.
 
-    What a window may hold of it or not is at most twice the error of all that is newer. Its newest
-    event is in every window that reaches into it, so that one less is uncertain.
-    """
-    double = 2 * error
-    n = total[start + last, 0]
-    most = double * (total[start + used - 1, 0] - n + 1) + 1
-    one = two = spread_most = 0.0
-    if family == SUMS:
-        one = double * sum_of(total, rest, base, base_rest, lane, start, last + 1, used, 1)
-        two = double * sum_of(total, rest, base, base_rest, lane, start, last + 1, used, 2)
-    elif family == SQUARES:
-        spread_most = (1 + double) * spread_of(
-            total, rest, base, base_rest, lane, start, last + 1, used
-        )
-    squared = family == SQUARES
-    first = last
-    while first > 0:
-        entry = first - 1
-        if n - before(total, base, lane, start, entry, 0) > most:
-            break
-        if family == SUMS:
-            if sum_of(total, rest, base, base_rest, lane, start, entry, last + 1, 1) > one:
-                break
-            if sum_of(total, rest, base, base_rest, lane, start, entry, last + 1, 2) > two:
-                break
-        if squared and spread_most < spread_of(
-            total, rest, base, base_rest, lane, start, entry, used
-        ):
-            break
-        first = entry
-    return first
-
-
-@part
-def thin(family: int, error: float, pools: Pools, lane: int, start: int, used: int) -> int:
-    """Make the buckets of an approximate lane as large as its error allows, newest first.
-
-    Returns how many are left. Cost: a few comparisons an entry.
+    What a window may hold of a bucket or not is at most twice the error of all that is newer. Its
+    newest event is in every window that reaches into it, so that one less is uncertain. Returns how
+    many are left. Cost: a few comparisons an entry.
     """
     total, rest, base, base_rest = pools.total, pools.rest, pools.base, pools.base_rest
+    double = 2 * error
     last = used - 1
     kept = used  # what has been kept stands from here on
     while last >= 0:
-        first = first_of_bucket(
-            family, error, total, rest, base, base_rest, lane, start, used, last
-        )
+        n = total[start + last, 0]
+        most = double * (total[start + used - 1, 0] - n + 1) + 1
+        spread = spread_of(total, rest, base, base_rest, lane, start, last + 1, used)
+        first = last
+        while first > 0 and n - before(total, base, lane, start, first - 1, 0) <= most:
+            wider = spread_of(total, rest, base, base_rest, lane, start, first - 1, used)
+            if wider > (1 + double) * spread:
+                break
+            first -= 1
         kept -= 1
         if kept > last:
             # Entries from `last` on have been looked at, so their places are free.
@@ -359,16 +348,31 @@ def is_taken(family: int, value: float, by: float) -> bool:
     """Tell whether a lane takes an event with such a value in."""
     if value != value or by != by:
         return False
-    if SUMS <= family <= SQUARES or family == VECTORS:
+    if SUMS <= family <= SQUARES or family in (VECTORS, SUM_BUCKETS):
         return abs(value) <= LARGEST
     return True
 
 
+def rooms_for(used: Int64s, limit: Int64s, layout: int) -> Int64s:
+    """Return how many entries lanes get room for, by how many they have and are thinned at.
+
+    How many are left after that varies, and less so where only events are counted.
+    """
+    limit = np.minimum(limit, 2 * used + LEAST_ROOM)  # it may have been set with more entries
+    thinned = limit + (limit >> (4 if layout == COUNT_BUCKETS else 3))
+    rooms: Int64s = np.where(limit > used, thinned, used + np.maximum(LEAST_ROOM, used >> 2))
+    rooms[used == 0] = 0
+    return rooms
+
+
 @part
 def more_room(pools: Pools, lanes: Lanes, lane: int, counts: Int64s) -> bool:
-    """Give a lane half as much room again; False if the pools are full, and nothing has changed."""
-    room = lanes.room[lane] + max(LEAST_ROOM, lanes.room[lane] >> 1)
-    if counts[PLACES] + room > pools.mark.size:
+    """Give a lane that is full more room; False if the pools are full, and nothing has changed."""
+    room = lanes.room[lane]
+    room = max(room, min(lanes.limit[lane], 2 * room + LEAST_ROOM))
+    # What is thinned will hardly need more than that.
+    room += max(LEAST_ROOM, room >> (4 if lanes.limit[lane] > lanes.used[lane] else 1))
+    if counts[PLACES] + room > counts[PLACES_END]:
         return False
     start = counts[PLACES]
     for i in range(lanes.used[lane]):
@@ -379,27 +383,58 @@ def more_room(pools: Pools, lanes: Lanes, lane: int, counts: Int64s) -> bool:
     return True
 
 
-@kernel
-def repack(lanes: Lanes, n: int, old: Pools, new: Pools) -> int:
-    """Copy the entries of the first `n` lanes to other pools, one behind the other.
+@part
+def move_entries(old: Pools, new: Pools, source: int, target: int, n: int) -> None:
+    """Copy entries to other pools, or to other places of the same ones, in the right order."""
+    measures, rests = old.total.shape[1], old.rest.shape[1]
+    # All in one row: that is copied several numbers at a time.
+    move(old.mark, new.mark, source, target, n)
+    move(
+        old.total.reshape(-1), new.total.reshape(-1), source * measures, target * measures,
+        n * measures,
+    )  # fmt: skip
+    if rests > 0:
+        move(old.rest.reshape(-1), new.rest.reshape(-1), source * rests, target * rests, n * rests)
 
-    Returns how many places they take there.
+
+@part
+def move(old: Array, new: Array, source: int, target: int, n: int) -> None:
+    """Copy numbers; if they overlap, those that would be written over come first."""
+    if target <= source:
+        for i in range(n):
+            new[target + i] = old[source + i]
+    else:
+        for i in range(n - 1, -1, -1):
+            new[target + i] = old[source + i]
+
+
+@kernel
+def repack(order: Int64s, rooms: Int64s, lanes: Lanes, old: Pools, new: Pools) -> int:
+    """Give lanes other places in the same pools, or in larger ones, one behind the other.
+
+    Those that move to the left are moved from the first to the last, those that move to the right
+    from the last to the first: so none is written over. Returns how many places they take.
+
+    Parameters
+    ----------
+    order : all lanes that have entries, in order of where these begin
+    rooms : the room that each lane gets
     """
     place = 0
-    for lane in range(n):
-        used = lanes.used[lane]
-        room = used + max(LEAST_ROOM, used >> 2) if used > 0 else 0
-        for i in range(used):
-            source = lanes.start[lane] + i
-            new.mark[place + i] = old.mark[source]
-            for measure in range(old.total.shape[1]):
-                new.total[place + i, measure] = old.total[source, measure]
-            for measure in range(old.rest.shape[1]):
-                new.rest[place + i, measure] = old.rest[source, measure]
+    for i in range(order.size):
+        lane = order[i]
+        if place <= lanes.start[lane]:
+            move_entries(old, new, lanes.start[lane], place, lanes.used[lane])
+        place += rooms[lane]
+    end = place
+    for i in range(order.size - 1, -1, -1):
+        lane = order[i]
+        place -= rooms[lane]
+        if place > lanes.start[lane]:
+            move_entries(old, new, lanes.start[lane], place, lanes.used[lane])
         lanes.start[lane] = place
-        lanes.room[lane] = room
-        place += room
-    return place
+        lanes.room[lane] = rooms[lane]
+    return end
 
 
 @kernel

@@ -9,7 +9,6 @@ from everquery.core.jit import kernel, part
 from everquery.kinds.window.double_double import NOISE, added, divided, multiplied
 from everquery.kinds.window.families import (
     COUNT,
-    COUNTS,
     DISTINCT,
     L1,
     MEAN,
@@ -97,46 +96,30 @@ def exact_value(
 
 
 @part
-def bounded_value(
-    statistic: int, family: int, total: Floats, rest: Floats, base: Floats, base_rest: Floats,
-    lane: int, start: int, first: int, end: int,
+def bounded_spread(
+    total: Floats, rest: Floats, base: Floats, base_rest: Floats, lane: int, start: int, first: int,
+    end: int,
 ) -> tuple[float, float, float, int]:  # fmt: skip
-    """Return a statistic of an approximate lane from an entry on, with bounds.
+    """Return the variance of an approximate lane from an entry on, with bounds.
 
     Of the bucket that ends with that entry, the newest event is in the window; of the others nobody
-    knows. Bounds of sums have room for rounding.
+    knows. Bounds have room for rounding.
     """
     if first >= end:
-        value = 0.0 if statistic <= SUM else np.nan
-        return value, value, value, 0
+        return np.nan, np.nan, np.nan, 0
     newest = start + end - 1
     most = total[newest, 0] - before(total, base, lane, start, first, 0)
     least = total[newest, 0] - total[start + first, 0] + 1
-    n = int((most + least) / 2)
-    if family == COUNTS:
-        return (least + most) / 2, least, most, n
     known = first if least == most else first + 1  # the bucket may be one event
     two_high = sum_of(total, rest, base, base_rest, lane, start, first, end, 2)
-    far = FAR_SLACK * (most + 2)
-    if family == SQUARES:
-        # The sum of distances from the shift is at most this, and so is its error a share of it.
-        reach = abs(total[newest, 1]) + np.sqrt(most * two_high)
-        far *= total[newest, 2] + 4 * np.sqrt(two_high) * reach
-        high = spread_of(total, rest, base, base_rest, lane, start, first, end)
-        low = spread_of(total, rest, base, base_rest, lane, start, known, end)
-        slack = SLACK * high + FAR_SLACK * two_high + far
-        low, high = max(low - slack, 0.0) / most, (high + slack) / least
-        return (low + high) / 2, low, high, n
-    one_high = sum_of(total, rest, base, base_rest, lane, start, first, end, 1)
-    one_low = sum_of(total, rest, base, base_rest, lane, start, known, end, 1)
-    two_low = sum_of(total, rest, base, base_rest, lane, start, known, end, 2)
-    slack = SLACK * (one_high + two_high) + far * (total[newest, 1] + total[newest, 2])
-    low = one_low - two_high - slack
-    high = one_high - two_low + slack
-    if statistic == MEAN:
-        low /= most if low >= 0 else least
-        high /= least if high >= 0 else most
-    return (low + high) / 2, low, high, n
+    # The sum of distances from the shift is at most this, and so is its error a share of it.
+    reach = abs(total[newest, 1]) + np.sqrt(most * two_high)
+    far = FAR_SLACK * (most + 2) * (total[newest, 2] + 4 * np.sqrt(two_high) * reach)
+    high = spread_of(total, rest, base, base_rest, lane, start, first, end)
+    low = spread_of(total, rest, base, base_rest, lane, start, known, end)
+    slack = SLACK * high + FAR_SLACK * two_high + far
+    low, high = max(low - slack, 0.0) / most, (high + slack) / least
+    return (low + high) / 2, low, high, int((most + least) / 2)
 
 
 @part
@@ -150,4 +133,4 @@ def value_of(
     if exact:
         value, n = exact_value(statistic, total, rest, base, base_rest, lane, start, first, end)
         return value, value, value, n
-    return bounded_value(statistic, family, total, rest, base, base_rest, lane, start, first, end)
+    return bounded_spread(total, rest, base, base_rest, lane, start, first, end)

@@ -14,7 +14,14 @@ import numpy as np
 from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.core.invariants import MOST, Column, Contents, check_none, check_unique, refuse
 from everquery.core.parts import Part, Saved
-from everquery.kinds.window.families import COUNT, DISTINCT, MEASURES, RESTS
+from everquery.kinds.window.families import (
+    COUNT,
+    COUNT_BUCKETS,
+    DISTINCT,
+    MEASURES,
+    RESTS,
+    layout_of,
+)
 from everquery.kinds.window.spec import LONGEST_WINDOW, STATISTICS
 from everquery.kinds.window.store import EACH, Store, StoreName
 from everquery.state.pairs import KEY_SHIFT, SLOT_MASK
@@ -45,9 +52,15 @@ ASKED = {
 }
 
 
+def entries_label(layout: int) -> str:
+    """Return the name of what entries hold: totals up to each, or totals of each bucket."""
+    return "entry.bucket" if layout >= COUNT_BUCKETS else "entry.total"
+
+
 def schema_of(name: StoreName, marks: str) -> dict[str, Column]:
     """Return what the arrays of a store must be."""
-    measures, rests = MEASURES[name.family], RESTS[name.family]
+    layout = layout_of(name.family, exact=name.exact)
+    measures, rests = MEASURES[layout], RESTS[layout]
     return {
         "group.query": Column("int32", ("groups",), least=0, below="queries", rising=True),
         "group.longest": Column(marks, ("groups",), least=0),
@@ -61,7 +74,7 @@ def schema_of(name: StoreName, marks: str) -> dict[str, Column]:
         "lane.base": Column("float64", ("lanes", measures)),
         "lane.base_rest": Column("float64", ("lanes", rests)),
         "entry.mark": Column(marks, ("entries",)),
-        "entry.total": Column("float64", ("entries", measures)),
+        entries_label(layout): Column("float64", ("entries", measures)),
         "entry.rest": Column("float64", ("entries", rests)),
         "told.lane": Column("int64", ("told",), least=0, below="lanes"),
         "told.query": Column("int32", ("told",), least=0, below="queries"),
@@ -104,6 +117,7 @@ class WindowPart(Part):
     """
 
     name = "window"
+    version = 2  # of 1, approximate counts and sums were totals of all events
 
     def __init__(
         self, index: WindowIndex, queries: Callable[[], Int32s], keys: Callable[[], int]
@@ -235,6 +249,7 @@ def save_store(
     entry = np.repeat(lanes.start[lane] - begins, counts) + np.arange(counts.sum())
     group = lanes.pair[lane] & SLOT_MASK
     told_lane, told_slot, told_value, told_at = store.all_told(lane)
+    wider = ((0, 0), (0, MEASURES[store.layout] - pools.total.shape[1]))
     return {
         "group.query": ranks[first].astype(np.int32),
         "group.longest": store.groups.longest[of_groups],
@@ -245,10 +260,10 @@ def save_store(
         "lane.seen": lanes.seen[lane],
         "lane.begun": lanes.begun[lane],
         "lane.shift": lanes.shift[lane],
-        "lane.base": pools.base[lane],
+        "lane.base": np.pad(pools.base[lane], wider),
         "lane.base_rest": pools.base_rest[lane],
         "entry.mark": pools.mark[entry],
-        "entry.total": pools.total[entry],
+        entries_label(store.layout): np.pad(pools.total[entry], wider),
         "entry.rest": pools.rest[entry],
         "told.lane": told_lane,
         "told.query": np.searchsorted(slots, told_slot).astype(np.int32),
@@ -277,6 +292,10 @@ def check_store(name: StoreName, arrays: Mapping[str, Array], queries: int, keys
     inner = ends[(ends >= 0) & (ends < mark.size - 1)]
     falls[inner] = False
     check_none(falls, "entry.mark", mark[1:], "before the one before")
+    bucket = arrays.get("entry.bucket")
+    if bucket is not None:
+        check_none(bucket[:, 0] < 1, "entry.bucket", bucket[:, 0], "of no event")
+        check_none(bucket < 0, "entry.bucket", bucket, "less than nothing")
     filled = used > 0
     check_none(mark[ends[filled]] > arrays["lane.seen"][filled], "lane.seen",
                arrays["lane.seen"][filled], "before an event of its lane")  # fmt: skip
@@ -296,7 +315,7 @@ def load_store(
     bad = np.where(scope == EACH, key < 0, key != scope)
     check_none(bad, "lane.key", key, "not that of its queries")
     lane = store.lanes_for((key + 1) << KEY_SHIFT | group, 0)
-    store.load_lanes(lane, arrays)
+    store.load_lanes(lane, arrays, arrays[entries_label(store.layout)])
     said = slots[arrays["told.query"]], arrays["told.value"], arrays["told.at"]
     store.load_told(lane[arrays["told.lane"]], *said)
 

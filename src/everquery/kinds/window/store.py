@@ -17,20 +17,28 @@ from everquery.index.access_paths import BoxSegment
 from everquery.index.flags import LIVE, Flags
 from everquery.index.layers import Layers
 from everquery.index.rows import NO_KEY, Rows, Shape
-from everquery.kinds.window.families import COUNTS, MEASURES, RESTS
+from everquery.kinds.window.bucket_taking import DONE, NEGATIVE, take_buckets
+from everquery.kinds.window.bucket_telling import ask_buckets, look_at_buckets
+from everquery.kinds.window.families import (
+    COUNT_BUCKETS,
+    SQUARES,
+    layout_of,
+)
 from everquery.kinds.window.lanes import (
     LANES,
-    LEAST_ROOM,
     PLACES,
+    PLACES_END,
     Lanes,
     Pools,
     lanes_of,
     link_lanes,
     outgrow,
     repack,
+    rooms_for,
     set_back_marks,
 )
-from everquery.kinds.window.taking import Groups, Runs, find_lanes, take_runs
+from everquery.kinds.window.runs import RUN, TOLD, Groups, Runs
+from everquery.kinds.window.taking import find_lanes, take_runs
 from everquery.kinds.window.telling import (
     Members,
     Told,
@@ -74,6 +82,8 @@ class GroupName(NamedTuple):
         Or `EACH` or `WIDE`.
     attributes, low, high : tuples
         The box; None where there is no upper limit.
+    quotient : bool
+        Whether it is about approximate means, which need buckets of half the size.
     past : int
         0, or the number of those that began in the past together: they know of other events.
     """
@@ -85,6 +95,7 @@ class GroupName(NamedTuple):
     attributes: tuple[int, ...]
     low: tuple[float, ...]
     high: tuple[float | None, ...]
+    quotient: bool = False
     past: int = 0
 
     def plain(self) -> bool:
@@ -117,12 +128,14 @@ class Asked(NamedTuple):
     epsilon: Array
 
 
-def error_of(family: int, epsilon: float) -> float:
+def error_of(family: int, epsilon: float, *, quotient: bool) -> float:
     """Return how far off a lane's totals may be so that what is told is off by at most epsilon.
 
-    What is told besides counts is a quotient, or the number of events counts too.
+    A mean and a variance are quotients of two totals.
     """
-    return epsilon if family == COUNTS else (math.sqrt(1 + 2 * epsilon) - 1) / 2
+    if family == SQUARES or quotient:
+        return (math.sqrt(1 + 2 * epsilon) - 1) / 2
+    return epsilon
 
 
 class Store:
@@ -139,6 +152,7 @@ class Store:
 
     def __init__(self, name: StoreName) -> None:
         self.name = name
+        self.layout = layout_of(name.family, exact=name.exact)
         self.names: list[GroupName | None] = []
         self.numbers: dict[GroupName, int] = {}
         self.queries: Int64s = np.zeros(0, np.int64)  # how many each group has
@@ -147,7 +161,7 @@ class Store:
         self.boxes: Layers[BoxSegment] = Layers(BoxSegment.build)
         self.each_plain: list[int] = []
         self.dtype: Any = np.int64
-        self.counts: Int64s = np.zeros(6, np.int64)
+        self.counts: Int64s = np.zeros(7, np.int64)
         self.changed = True  # whether there are other queries than `members` has
         self.regrouped = False  # whether groups have come or gone since the state was saved
         self._loaded: list[
@@ -155,18 +169,15 @@ class Store:
         ] = []  # what queries were told, by lane
         self._fresh: set[int] = set()  # groups with queries that no lane has looked at
         self._stale: set[int] = set()  # groups whose lanes do not know when they next change
-        self._make(0)
-
-    def _make(self, lanes: int) -> None:
         dtype = self.dtype
         self.groups = Groups(
             np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, dtype), np.zeros(0)
         )
-        self.lanes = Lanes.of(lanes, dtype)
-        self.following: Int32s = np.full(lanes, FREE, np.int32)
+        self.lanes = Lanes.of(0, dtype)
+        self.following: Int32s = np.zeros(0, np.int32)
         self.heads: Int32s = np.full(1, FREE, np.int32)
         self.table: Int32s = np.full(2 * LEAST, FREE, np.int32)
-        self.pools = Pools.of(0, lanes, self.name.family, dtype)
+        self.pools = Pools.of(self.layout, dtype)
         self.members = _no_members(dtype, 0)
 
     def set_time_type(self, dtype: Any) -> None:  # noqa: ANN401 - a NumPy type
@@ -219,7 +230,7 @@ class Store:
             self.groups = Groups(*(resized(column, room) for column in self.groups))
         self.flags[number], self.plain[number] = LIVE, name.plain()
         self.groups.attribute[number], self.groups.by[number] = name.attribute, name.by
-        self.groups.error[number] = error_of(self.name.family, name.epsilon)
+        self.groups.error[number] = error_of(self.name.family, name.epsilon, quotient=name.quotient)
         if not self.plain[number]:
             self.boxes.add(name.box(number), self.flags)
 
@@ -360,9 +371,7 @@ class Store:
         before = self.groups.longest[: len(self.names)]
         for number in np.flatnonzero((longest > before) & (before > 0)).tolist():
             here = np.flatnonzero(self.group_of_lanes() == number)
-            outgrow(
-                self.name.family, here, before[number : number + 1].copy(), self.lanes, self.pools
-            )
+            outgrow(self.layout, here, before[number : number + 1].copy(), self.lanes, self.pools)
         before[:] = np.maximum(before, longest)
 
     def _tell(self, lane: Int64s, slot: Int32s, value: Array, when: Array) -> None:
@@ -377,7 +386,7 @@ class Store:
     def set_back(self, time: Array) -> None:
         """Let nothing be later than a time."""
         longest = self.groups.longest
-        set_back_marks(self.name.family, time, longest, self.used, self.lanes, self.pools)
+        set_back_marks(self.layout, time, longest, self.used, self.lanes, self.pools)
         if self.name.exact:
             self._stale.update(self.numbers.values())
 
@@ -454,13 +463,27 @@ class Store:
     def make_room(self, more: int = 0) -> None:
         """Make room for more entries; those that were given up go first."""
         lanes, old = self.lanes, self.pools
-        used = lanes.used[: self.used]
-        held = int((used + np.maximum(LEAST_ROOM, used >> 2)).sum())
-        room = held + max(64, more, held >> 3, 2 * int(used.max(initial=0)))
-        new = Pools.of(room, 0, self.name.family, self.dtype)
-        new = Pools(*new[:3], *old[3:])
-        self.counts[PLACES] = repack(lanes, self.used, old, new)
+        used, limit = lanes.used[: self.used], lanes.limit[: self.used]
+        lanes.room[: self.used][used == 0] = 0
+        order = np.flatnonzero(used)
+        order = order[np.argsort(lanes.start[order], kind="stable")]
+        rooms = rooms_for(used, limit, self.layout)
+        held = int(rooms.sum())
+        end = held + max(64, more, held >> 5, 3 * int(rooms.max(initial=0)))
+        new = old
+        if end > old.mark.size:
+            # What is not used yet takes no memory, as long as nothing is written there.
+            room = end + (end >> 1)
+            new = Pools.like(room, 0, old.total.shape[1], old.rest.shape[1], self.dtype)
+            new = Pools(*new[:3], *old[3:])
+        self.counts[PLACES], self.counts[PLACES_END] = repack(order, rooms, lanes, old, new), end
         self.pools = new
+
+    def make_room_below_zero(self) -> None:
+        """Let buckets have sums of values below 0."""
+        pools = self.pools
+        total, base = (np.pad(each, ((0, 0), (0, 1))) for each in (pools.total, pools.base))
+        self.pools = pools._replace(total=total, base=base)
 
     def lanes_of_keys(self, keys: Int32s) -> tuple[Int64s, Int64s]:
         """Return all lanes of keys, -1 for those of all together; and the place of each's key."""
@@ -481,10 +504,12 @@ class Store:
         self._loaded.clear()
         self.changed = True
 
-    def load_lanes(self, lane: Int64s, arrays: Mapping[str, Array]) -> None:
-        """Set what lanes hold, as it was saved."""
+    def load_lanes(self, lane: Int64s, arrays: Mapping[str, Array], totals: Array) -> None:
+        """Set what lanes hold, as it was saved; `totals` are those of entries."""
+        if totals.shape[1] > self.pools.total.shape[1] and totals[:, -1].any():
+            self.make_room_below_zero()
         lanes, used = self.lanes, arrays["lane.used"]
-        while self.counts[PLACES] + int(used.sum()) > self.pools.mark.size:
+        while self.counts[PLACES] + int(used.sum()) > self.counts[PLACES_END]:
             self.make_room(int(used.sum()))
         for name in ("limit", "used", "seen", "begun", "shift"):
             getattr(lanes, name)[lane] = arrays[f"lane.{name}"]
@@ -495,10 +520,11 @@ class Store:
         entry = slice(int(self.counts[PLACES]), int(self.counts[PLACES] + used.sum()))
         self.counts[PLACES] = entry.stop
         pools = self.pools
-        pools.mark[entry], pools.total[entry] = arrays["entry.mark"], arrays["entry.total"]
+        columns = pools.total.shape[1]
+        pools.mark[entry], pools.total[entry] = arrays["entry.mark"], totals[:, :columns]
         pools.rest[entry] = arrays["entry.rest"]
-        for name in ("base", "base_rest"):
-            getattr(pools, name)[lane] = arrays[f"lane.{name}"]
+        pools.base[lane] = arrays["lane.base"][:, :columns]
+        pools.base_rest[lane] = arrays["lane.base_rest"]
 
     def load_told(self, lane: Int64s, slot: Int32s, value: Array, when: Array) -> None:
         """Note what queries were told of lanes, until they are in order."""
@@ -536,22 +562,38 @@ class Store:
 
     def entry_bytes(self) -> int:
         """Return how many bytes an entry takes."""
-        return 8 * (1 + MEASURES[self.name.family] + RESTS[self.name.family])
+        return int(8 * (1 + self.pools.total.shape[1] + self.pools.rest.shape[1]))
 
     # -- telling ------------------------------------------------------------------------------
 
     def take(self, runs: Runs, marks: Array, values: Array, flags: Flags) -> Told:
         """Take events in; return what is told."""
+        self.counts[RUN:] = 0, -1, 0, 0
+        if self.layout >= COUNT_BUCKETS:
+            self._take_buckets(runs, marks, values)
+            return self._look_at_buckets(runs.lane, runs.end - 1, self.never, flags)
         told = Told.room(64, self.dtype)
-        self.counts[2:] = 0, -1, 0, 0
         while True:
             done, told = take_runs(
-                self.name.family, self.name.timed, self.name.exact, runs, marks, values, flags,
+                self.layout, self.name.timed, self.name.exact, runs, marks, values, flags,
                 self.groups, self.members, self.lanes, self.pools, self.never, self.counts, told,
             )  # fmt: skip
             if done:
-                return first_told(told, int(self.counts[5]))
+                return first_told(told, int(self.counts[TOLD]))
             self.make_room()
+
+    def _take_buckets(self, runs: Runs, marks: Array, values: Array) -> None:
+        while True:
+            ending = take_buckets(
+                self.layout, self.name.timed, runs, marks, values, self.groups, self.lanes,
+                self.pools, self.counts,
+            )  # fmt: skip
+            if ending == DONE:
+                return
+            if ending == NEGATIVE:
+                self.make_room_below_zero()
+            else:
+                self.make_room()
 
     def ask(self, lane: int, statistic: int, window: Any, now: Any) -> tuple[Any, ...]:  # noqa: ANN401
         """Return what a window of a lane is now, and from when on it will be whole."""
@@ -560,15 +602,18 @@ class Store:
         if self.name.timed and now is not None:
             seen = max(seen, now) if lanes.limit[lane] else now
         extent = np.array([window, seen], self.dtype)
-        value, low, high, n = ask_lane(
-            self.name.family, statistic, self.name.exact, lane, extent, lanes, self.pools
-        )
+        if self.layout >= COUNT_BUCKETS:
+            found = ask_buckets(self.layout, statistic, lane, extent, lanes, self.pools)
+        else:
+            found = ask_lane(
+                self.layout, statistic, self.name.exact, lane, extent, lanes, self.pools
+            )
         missing = None
         if not self.name.timed:
             missing = int(window - (seen - begun)) if seen - begun < window else None
         elif begun > -self.never[0] and 0 <= seen - begun < window:
             missing = (begun + window).item()
-        return value, low, high, n, missing
+        return *found, missing
 
     def close(self, now: Any, flags: Flags) -> Told:  # noqa: ANN401 - a mark
         """Return what is told of windows of time that have changed since time has come this far."""
@@ -576,15 +621,30 @@ class Store:
         picked = np.flatnonzero((lanes.soonest[:used] <= now) & (lanes.limit[:used] > 0))
         if not picked.size:
             return Told.room(0, self.dtype)
+        until = np.full(1, now, self.dtype)
+        if self.layout >= COUNT_BUCKETS:
+            return self._look_at_buckets(picked, np.zeros(0, np.int64), until, flags)
         n, told = look_again(
-            self.name.family, self.name.exact, picked, np.full(1, now, self.dtype), flags,
-            self.members, lanes, self.pools, self.never, Told.room(64, self.dtype),
+            self.layout, self.name.exact, picked, until, flags, self.members, lanes, self.pools,
+            self.never, Told.room(64, self.dtype),
+        )  # fmt: skip
+        return first_told(told, n)
+
+    def _look_at_buckets(self, lanes: Int64s, places: Int64s, now: Array, flags: Flags) -> Told:
+        group, start = self.lanes.pair[lanes] & SLOT_MASK, self.members.start
+        most = int((start[group + 1] - start[group]).sum())
+        told = Told.room(most, self.dtype)
+        n = look_at_buckets(
+            self.layout, self.name.timed, lanes, places, now, flags, self.members, self.lanes,
+            self.pools, self.never, told,
         )  # fmt: skip
         return first_told(told, n)
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
-        arrays = (*self.lanes, *self.pools, *self.members, *self.groups)
+        end = self.counts[PLACES_END]
+        entries = [column[:end] for column in self.pools[:3]]
+        arrays = (*self.lanes, *entries, *self.pools[3:], *self.members, *self.groups)
         return total_bytes(*arrays, self.table, self.heads, self.following) + self.boxes.nbytes()
 
     def searched(self) -> Iterator[BoxSegment]:

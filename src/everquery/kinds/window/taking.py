@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from everquery.core.arrays import Array, Floats, Int32s, Int64s
 from everquery.core.jit import kernel
 from everquery.index.flags import Flags
-from everquery.kinds.window.families import MINIMA, SQUARES
+from everquery.kinds.window.families import SQUARES
 from everquery.kinds.window.lanes import (
     LANES,
     SPARE,
@@ -20,54 +18,9 @@ from everquery.kinds.window.lanes import (
     more_room,
     thin,
 )
+from everquery.kinds.window.runs import ALL, EVENT, MATCH, RUN, TOLD, Groups, Runs
 from everquery.kinds.window.telling import Members, Told, look
 from everquery.state.pairs import FREE, SLOT_MASK, find_pair
-
-ALL = -1  # where a run's matches begin, if all events match
-
-# Places in `counts`, behind those of the lanes.
-RUN, EVENT, MATCH, TOLD = range(2, 6)
-
-
-class Groups(NamedTuple):
-    """What lanes of the same events have in common, by group.
-
-    Attributes
-    ----------
-    attribute, by : int32
-        Whose values are kept, and of vectors whose values are the places; -1 is a value of 0.
-    longest : like marks
-        The longest window that any query has asked for.
-    error : float64
-        How far off a total may be, as a share; 0 for exact lanes.
-    """
-
-    attribute: Int32s
-    by: Int32s
-    longest: Array
-    error: Floats
-
-
-class Runs(NamedTuple):
-    """Lanes, each with the events of its key, or all, and those of them in its box.
-
-    Attributes
-    ----------
-    lane : int64
-    begin, end : int64
-        Where the events are.
-    first, stop : int64
-        Where its matches begin and end; `ALL` if all events match.
-    match : int64
-        The places of matching events, lane by lane, ascending.
-    """
-
-    lane: Int64s
-    begin: Int64s
-    end: Int64s
-    first: Int64s
-    stop: Int64s
-    match: Int64s
 
 
 @kernel
@@ -112,7 +65,7 @@ def take_runs(
     mark_of, total, rest = pools.mark, pools.total, pools.rest
     base, base_rest = pools.base, pools.base_rest
     match_of, errors, longest_of = runs.match, groups.error, groups.longest
-    thinned = not each and family < MINIMA
+    thinned = not each and family == SQUARES
     watched = timed and each
     for run in range(counts[RUN], runs.lane.size):
         lane = runs.lane[run]
@@ -165,9 +118,7 @@ def take_runs(
                             used_of[lane] = used + 1
                             if thinned and used + 1 >= limit_of[lane]:
                                 forget_left(family, longest_of[group], mark, 1, pools, lanes, lane)
-                                used = thin(
-                                    family, errors[group], pools, lane, start, int(used_of[lane])
-                                )
+                                used = thin(errors[group], pools, lane, start, int(used_of[lane]))
                                 used_of[lane] = used
                                 limit_of[lane] = used + max(SPARE, used >> 3)
                         if match != ALL:
