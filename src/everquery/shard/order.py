@@ -195,7 +195,7 @@ def sort_events(ends: Int64s, packed: Int64s, codes: Bytes) -> None:
 def find_notices(wanted: Int64s, ends: Int64s, packed: Int64s, places: Int64s) -> None:
     """Write the places of some notices among all; these stand by event, each event's sorted."""
     for i in range(wanted.size):
-        event = wanted[i] >> NOTICE_SHIFT + 1
+        event = wanted[i] >> (NOTICE_SHIFT + 1)
         begin, end = ends[event - 1] if event > 0 else 0, ends[event]
         while begin < end:
             middle = (begin + end) >> 1

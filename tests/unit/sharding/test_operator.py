@@ -20,6 +20,7 @@ from everquery.registry.codec import encode_change
 from everquery.registry.rows import LogRow
 from everquery.shard.layout import notice_schema
 from everquery.shard.parts.keys import KeysPart
+from everquery.shard.step import Stepper
 from everquery.sharding import durable, head
 from everquery.sharding.job import Job
 from everquery.sharding.journal import PIECE, Contents, Journal, MemoryStore
@@ -288,10 +289,10 @@ def test_a_query_may_turn_to_poison_later(poison, monkeypatch):
 def test_what_is_no_querys_fault_is_raised(monkeypatch):
     shard = OneShard()
 
-    def process(self, step):
+    def answer(self, accepted):
         raise RuntimeError("always")
 
-    monkeypatch.setattr(RangeIndex, "process", process)
+    monkeypatch.setattr(Stepper, "answer", answer)
     with pytest.raises(RuntimeError, match="always"):
         shard.run(Register((eq.Range("q", {}),)), rows=[("IBM", 1, 5.0, "x")])
     assert "head" not in shard.store  # nothing was written
