@@ -17,7 +17,7 @@ DONE, FULL, NEGATIVE = range(3)
 
 # By how many 64ths of its buckets a lane grows before they are merged. Those of counts are merged
 # quickly, and a few of them less matter more.
-COUNT_SHARE, SUM_SHARE = 11, 16
+COUNT_SHARE, SUM_SHARE = 8, 16
 
 RUNS_AHEAD = 3  # runs whose places for new buckets are fetched in time
 
@@ -36,7 +36,7 @@ def take_buckets(
 ) -> int:
     """Take events into lanes, each as a bucket of its own; see `take_runs`.
 
-    Once a lane has a quarter more buckets than it had after the last time (of counts, a sixth), all
+    Once a lane has a quarter more buckets than it had after the last time (of counts, an eighth), all
     are merged as far as the error allows. Cost: a bucket an event, and five to seven visits of a
     bucket for that.
 
