@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s, total_bytes
+from everquery.core.jit import kernel
 from everquery.kinds.select.ranked import RankedTree
 
 FULL = 1 << 18  # matches of the tail that are worth a run
-ROW_BITS = 32  # of a row's number within its run
 MOST_HELD = 4_096  # queries with a list of their own
 
 
@@ -35,12 +35,35 @@ class Run:
         return self.row[begin:end]
 
 
-def sorted_run(slot: Int32s, row: Int64s) -> Run:
-    """Return matches by query and then by row: as numbers of both, which sort fast."""
-    base = int(row.min())
-    packed = slot.astype(np.int64) << ROW_BITS | (row - base)
-    packed.sort()
-    return Run((packed >> ROW_BITS).astype(np.int32), (packed & (1 << ROW_BITS) - 1) + base)
+@kernel
+def place_by_slot(
+    slot: Int32s, row: Int64s, start: Int64s, to_slot: Int32s, to_row: Int64s
+) -> None:
+    """Put matches in order of their queries; those of a query stay in their order.
+
+    Cost: two passes, a tenth of what sorting takes.
+
+    Parameters
+    ----------
+    start : int64, zeros, for each query and one more
+    """
+    for i in range(slot.size):
+        start[slot[i] + 1] += 1
+    for each in range(1, start.size):
+        start[each] += start[each - 1]
+    for i in range(slot.size):
+        place = start[slot[i]]
+        to_slot[place] = slot[i]
+        to_row[place] = row[i]
+        start[slot[i]] = place + 1
+
+
+def run_of(slot: Int32s, row: Int64s) -> Run:
+    """Return matches by query and then by row; those of each query are in order of rows already."""
+    run = Run(np.empty_like(slot), np.empty_like(row))
+    start = np.zeros(int(slot.max()) + 2, np.int64)
+    place_by_slot(slot, row, start, run.slot, run.row)
+    return run
 
 
 @dataclass(slots=True)
@@ -124,11 +147,13 @@ class Results:
             return
         slots, rows = zip(*self._tail, strict=True)
         self._tail, self._waiting = [], 0
-        self._runs.append(sorted_run(np.concatenate(slots), np.concatenate(rows)))
+        slot, row = np.concatenate(slots), np.concatenate(rows)
+        order = np.argsort(row, kind="stable")  # a step's rows are by key, and by shape of box
+        self._runs.append(run_of(slot[order], row[order]))
         while len(self._runs) > 1 and self._runs[-2].slot.size < 2 * self._runs[-1].slot.size:
             last, before = self._runs.pop(), self._runs.pop()
             slot = np.concatenate([before.slot, last.slot])
-            self._runs.append(sorted_run(slot, np.concatenate([before.row, last.row])))
+            self._runs.append(run_of(slot, np.concatenate([before.row, last.row])))
 
     def held(self, slot: int) -> Held:
         """Return the list of a query; an empty one if it was not read before."""
