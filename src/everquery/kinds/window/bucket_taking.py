@@ -36,9 +36,9 @@ def take_buckets(
 ) -> int:
     """Take events into lanes, each as a bucket of its own; see `take_runs`.
 
-    Once a lane has a quarter more buckets than it had after the last time (of counts, an eighth), all
-    are merged as far as the error allows. Cost: a bucket an event, and five to seven visits of a
-    bucket for that.
+    Once a lane has a quarter more buckets than it had after the last time (of counts, an eighth),
+    all are merged as far as the error allows. Cost: a bucket an event, and five to nine visits of
+    a bucket for that.
 
     Returns
     -------
