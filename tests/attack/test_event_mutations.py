@@ -5,14 +5,14 @@ from tests.attack.harness import attack, rounds
 
 
 def test_damaged_events_are_refused_or_read():
-    outcome = attack(files.make_events, files.damage, files.judge, rounds(300), 1)
+    outcome = attack(files.make_events, files.damage, files.judge, rounds(150), 1)
     outcome.check()
     assert outcome.counts["refused"] > 0
     assert outcome.counts["read"] > 0
 
 
 def test_damaged_queries_are_refused_or_read():
-    outcome = attack(files.make_queries, files.damage, files.judge, rounds(300), 1_000_001)
+    outcome = attack(files.make_queries, files.damage, files.judge, rounds(150), 1_000_001)
     outcome.check()
     assert outcome.counts["refused"] > 0
     assert outcome.counts["read"] > 0

@@ -80,20 +80,20 @@ def _judge_repair(registry):
 
 
 def test_a_change_that_the_digests_do_not_know_is_found():
-    outcome = attack(rows.make_registries, with_old_digests, judge, rounds(250), 1)
+    outcome = attack(rows.make_registries, with_old_digests, judge, rounds(120), 1)
     outcome.check()
     assert outcome.counts["refused"] > outcome.counts["right"]
 
 
 def test_a_change_with_new_digests_is_refused_or_valid():
-    outcome = attack(rows.make_registries, with_new_digests, judge, rounds(250), 1_000_001)
+    outcome = attack(rows.make_registries, with_new_digests, judge, rounds(120), 1_000_001)
     outcome.check()
     assert outcome.counts["refused"] > 0
     assert outcome.counts["valid"] > 0
 
 
 def test_whatever_is_damaged_can_be_repaired():
-    outcome = attack(rows.make_registries, with_old_digests, judge_repair, rounds(80), 2_000_001)
+    outcome = attack(rows.make_registries, with_old_digests, judge_repair, rounds(40), 2_000_001)
     outcome.check()
 
 

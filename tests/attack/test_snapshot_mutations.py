@@ -8,7 +8,7 @@ from tests.attack.harness import attack, rounds
 
 
 def test_a_forged_snapshot_is_refused_or_harmless():
-    outcome = attack(snapshots.make_snapshots, snapshots.forge, snapshots.judge, rounds(300), 1)
+    outcome = attack(snapshots.make_snapshots, snapshots.forge, snapshots.judge, rounds(150), 1)
     outcome.check()
     assert outcome.counts["refused"] > 0
     assert outcome.counts["restored"] > 0

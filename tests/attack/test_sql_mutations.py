@@ -6,7 +6,7 @@ from tests.attack.harness import attack, rounds
 
 def test_changed_statements_are_refused_or_run():
     outcome = attack(
-        statements.make_statements, statements.change, statements.judge, rounds(400), 1
+        statements.make_statements, statements.change, statements.judge, rounds(200), 1
     )
     outcome.check()
     assert outcome.counts["refused"] > 0
