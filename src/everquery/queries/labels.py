@@ -77,18 +77,41 @@ class Labels(Mapping[str, str]):
         return repr(self._values)
 
 
-def bad_labels(column: pa.Array) -> npt.NDArray[np.bool_]:
-    """Tell which texts are no JSON object of labels; each distinct one is looked at once."""
+def labels_of(text: str) -> Labels:
+    """Return the labels that a JSON object says.
+
+    Raises
+    ------
+    InvalidQueryError
+        If it is none of strings, or too long.
+    """
+    if len(text) > MOST_BYTES:
+        raise InvalidQueryError("labels are too long")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidQueryError(f"labels are no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidQueryError(f"labels are {text[:80]!r}, which is no JSON object")
+    return Labels(found)
+
+
+def read_labels(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """Return labels as specs write them, null where there are none, and which texts are bad.
+
+    Each distinct text is looked at once.
+    """
     distinct = column.dictionary_encode()
+    texts: list[str | None] = []
     bad = []
     for i, text in enumerate(distinct.dictionary.to_pylist()):
         try:
-            if len(text) > MOST_BYTES:
-                raise InvalidQueryError("labels are too long")
-            Labels(json.loads(text))
-        except (ValueError, RecursionError):
+            texts.append(labels_of(text).as_json())
+        except InvalidQueryError:
+            texts.append(None)
             bad.append(i)
-    return np.isin(np.asarray(distinct.indices.fill_null(-1)), bad)
+    read = pa.array(texts, pa.string()).take(distinct.indices)
+    return read, np.isin(np.asarray(distinct.indices.fill_null(-1)), bad)
 
 
 def _is_broken(text: str) -> bool:

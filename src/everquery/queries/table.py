@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from everquery.core.columns import exact_floats, is_numeric
 from everquery.errors import InvalidTableError
 from everquery.queries.block import QueryBlock
-from everquery.queries.labels import bad_labels
+from everquery.queries.labels import read_labels
 from everquery.queries.numbers import NO_NUMBER, MeasuredField, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, Query, SaidColumns
@@ -136,7 +136,7 @@ def check_table(
     for name in spec.words:
         if name in columns:
             _set_options(columns[name], name, spec, options, problems)
-    _check_labels(columns.get("labels"), problems)
+    _read_labels(columns, problems)
     _check_texts(columns, problems)
     spans = _spans(columns, spec, problems, time_type)
     zones = {name: columns[name] for name in spec.zones if name in columns}
@@ -375,13 +375,11 @@ def _spans(
     return spans
 
 
-def _check_labels(column: pa.Array | None, problems: _Problems) -> None:
-    """Check labels, which are JSON objects; each distinct text once."""
-    if column is None:
-        return
-    problems.note(
-        bad_labels(column), 'labels is not a JSON object of strings, such as {"team": "fx"}'
-    )
+def _read_labels(columns: dict[str, pa.Array], problems: _Problems) -> None:
+    """Let labels be as specs write them; {} is none."""
+    if "labels" in columns:
+        columns["labels"], bad = read_labels(columns["labels"])
+        problems.note(bad, 'labels is not a JSON object of strings, such as {"team": "fx"}')
 
 
 def _check_texts(columns: dict[str, pa.Array], problems: _Problems) -> None:

@@ -19,7 +19,7 @@ from everquery.errors import RegistryError
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.known import spec_of
-from everquery.queries.labels import bad_labels
+from everquery.queries.labels import read_labels
 from everquery.queries.numbers import NO_NUMBER, MeasuredField
 from everquery.queries.spans import FRACTION, NANOSECONDS, NO_SPAN, SpanColumn
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, SaidColumns
@@ -117,7 +117,7 @@ def _texts(block: QueryBlock) -> Iterator[tuple[Bools, str]]:
             wrong = (size == 0) | (size > LONGEST_ID)
             yield wrong, f"its {name} has not 1 to {LONGEST_ID:,} bytes"
     if block.labels is not None:
-        yield bad_labels(block.labels), "its labels are no JSON object of strings"
+        yield read_labels(block.labels)[1], "its labels are no JSON object of strings"
 
 
 def _spans(name: str, spans: SpanColumn) -> Iterator[tuple[Bools, str]]:

@@ -44,3 +44,30 @@ def test_what_a_spec_takes_14(column, value):
 
 def test_integer_keys_have_no_length_14():
     assert errors(id=["a"], key=[7]) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("{}", None),
+        (" { } ", None),
+        ('{"b":"1", "a":"\\u00e9"}', '{"a": "é", "b": "1"}'),
+        ('{"a": "1", "a": "2"}', '{"a": "2"}'),
+    ],
+)
+def test_labels_are_as_specs_write_them_and_can_be_restored_13(text, read):
+    stream = eq.Stream("s", attributes=["x"])
+    engine = eq.Engine(stream)
+    engine.register_table(pa.table({"id": ["q"], "x_lo": [1.0], "labels": [text]}), kind="range")
+    assert engine.queries()["labels"].to_pylist() == [read]
+    again = eq.Engine(stream)
+    again.restore(engine.snapshot())
+    assert again.queries().equals(engine.queries())
+
+
+@pytest.mark.parametrize("text", ["null", "7", "[]", '{"a": 1}', '{"a": ""}', "{"])
+def test_what_is_no_object_of_strings_is_no_labels_13(text):
+    engine = eq.Engine(eq.Stream("s", attributes=["x"]))
+    table = pa.table({"id": ["q"], "x_lo": [1.0], "labels": [text]})
+    with pytest.raises(eq.InvalidTableError, match="labels is not a JSON object of strings"):
+        engine.register_table(table, kind="range")

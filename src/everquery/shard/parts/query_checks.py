@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +13,7 @@ from everquery.core.saved_names import as_texts, check_names
 from everquery.errors import InvalidQueryError
 from everquery.kinds import KINDS
 from everquery.queries.block import TEXTS
-from everquery.queries.labels import Labels
+from everquery.queries.labels import labels_of
 from everquery.queries.spec import LONGEST_ID, bad_text
 from everquery.queries.zones import bad_zone
 from everquery.stream import NAMELESS, Stream
@@ -57,11 +56,8 @@ def _used(contents: Contents, name: str) -> Int32s:
 
 def _check_labels(text: str) -> None:
     try:
-        found = json.loads(text)
-        fine = isinstance(found, dict) and bool(Labels(found).as_json())
-    except (ValueError, RecursionError, InvalidQueryError):
-        fine = False
-    if not fine:
+        labels_of(text)
+    except InvalidQueryError:
         refuse(f"labels are {text[:80]!r}, which is no JSON object of strings")
 
 
