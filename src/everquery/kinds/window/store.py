@@ -264,6 +264,12 @@ class Store:
         for column in (*self.lanes, *self.pools[3:], self.members.told_start):
             column[: kept.size] = column[kept]
         self.counts[LANES] = kept.size
+        place = np.cumsum(~gone) - 1
+        self._loaded = [
+            (place[lane[stays]], slot[stays], value[stays], when[stays])
+            for lane, slot, value, when in self._loaded
+            for stays in [~gone[lane]]
+        ]
         self._fill_tables()
 
     def _fill_tables(self) -> None:
@@ -400,6 +406,7 @@ class Store:
         slot = slots[self.members.slot]
         slot[slot == 0] = FREE
         self.members = self.members._replace(slot=slot)
+        self._loaded = [(lane, slots[slot], *told) for lane, slot, *told in self._loaded]
         self.changed = True
 
     # -- lanes --------------------------------------------------------------------------------

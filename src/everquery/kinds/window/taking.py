@@ -91,11 +91,13 @@ def take_runs(
                         if is_taken(family, value, by):
                             if used_of[lane] == room_of[lane]:
                                 # What no query will look at again, if that is worth moving the
-                                # rest.
+                                # rest. Not where how many entries there are decides when they are
+                                # thinned: that must not depend on room, which a restart changes.
                                 least = 1 + (used_of[lane] >> 2)
-                                forget_left(
-                                    family, longest_of[group], mark, least, pools, lanes, lane
-                                )
+                                if not thinned:
+                                    forget_left(
+                                        family, longest_of[group], mark, least, pools, lanes, lane
+                                    )
                                 full = used_of[lane] == room_of[lane]
                                 if full and not more_room(pools, lanes, lane, counts):
                                     counts[RUN], counts[EVENT], counts[MATCH] = run, event, match
