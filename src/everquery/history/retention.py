@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from everquery.shard.past import Mark
-from everquery.state.admission import span_in_units
+from everquery.state.said_times import span_in_units
 from everquery.stream import ALL, Stream
 
 if TYPE_CHECKING:
