@@ -18,7 +18,7 @@ from benchmarks.papers.virtual_constructs import (
 from benchmarks.peers import IntervalTrees, Ncls, OurIntervals, PaperConstruct
 from benchmarks.stabbing import Builder, stab
 from benchmarks.workloads import Intervals
-from everquery.index.cei import count_pieces
+from everquery.index.containment import count_pieces
 
 NAME = "cei_figures"
 OURS = "everquery"

@@ -16,7 +16,8 @@ from benchmarks.quantile_play import ONE_KEY, pieces
 from benchmarks.quantile_work import FINE, STREAMS, stream
 from everquery.core.arrays import Floats
 from everquery.index.flags import LIVE
-from everquery.kinds.quantile.feed import Feed, FeedName
+from everquery.kinds.quantile.feed import Feed
+from everquery.kinds.quantile.feed_queries import FeedName
 from everquery.kinds.quantile.gk_summary import Summaries
 from everquery.kinds.quantile.rank_cells import codes_of
 

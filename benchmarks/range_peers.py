@@ -12,7 +12,7 @@ from benchmarks.papers.virtual_constructs import storage_bytes
 from benchmarks.peers import IntervalTrees, Ncls, OurIntervals, RTrees, SuperIntervals
 from benchmarks.stabbing import Builder, stab
 from benchmarks.workloads import Intervals, query_table
-from everquery.index.cei import count_pieces
+from everquery.index.containment import count_pieces
 
 NAME = "range_peers"
 W = 200

@@ -15,7 +15,7 @@ import numpy as np
 from everquery.core.arrays import Floats, Int32s, Int64s, grow, total_bytes
 from everquery.core.jit import kernel
 from everquery.errors import InvalidQueryError
-from everquery.index.cei import containment_lists, count_pieces
+from everquery.index.containment import containment_lists, count_pieces
 from everquery.index.rows import Matches
 
 

@@ -28,7 +28,7 @@ from everquery.errors import InvalidBatchError, UnreadableFileError
 from everquery.sources.files import EventFile, EventPipe, Piece
 from everquery.sources.folder_journal import in_folder
 from everquery.sources.formats import KNOWN_NAMES, Format, is_known
-from everquery.state.admission import span_in_units
+from everquery.state.said_times import span_in_units
 from everquery.stream import SPANS, Stream
 
 STDIN = "-"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from everquery.core.names import ABSENT
+from everquery.core.name_loops import ABSENT
 from everquery.core.python_values import exact_number
 from everquery.engine.notice import Notice
 from everquery.errors import InvalidBatchError

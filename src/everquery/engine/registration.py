@@ -33,7 +33,8 @@ from everquery.queries.begin import read_begin
 from everquery.queries.changes import Change, Deregister, Pause, Register, RegisterBlocks, Resume
 from everquery.queries.mixed_tables import check_tables
 from everquery.queries.sql import CreateQuery, Statement, read_sql
-from everquery.queries.table import TAKEN, CheckedTable
+from everquery.queries.table import TAKEN
+from everquery.queries.table_problems import CheckedTable
 from everquery.shard import Shard
 
 if TYPE_CHECKING:

@@ -24,8 +24,10 @@ a lock: the engine's is enough, and chunks never change.
 """
 
 from everquery.history.chunk import Chunk, KeptStep
-from everquery.history.files import Gap
-from everquery.history.history import Held, History, keeps
+from everquery.history.history import History
+from everquery.history.kept_past import Held
 from everquery.history.places import OLDEST, Place
+from everquery.history.retention import keeps
+from everquery.history.stored_chunk import Gap
 
 __all__ = ["OLDEST", "Chunk", "Gap", "Held", "History", "KeptStep", "Place", "keeps"]

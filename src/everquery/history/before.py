@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 
 from everquery.core.arrays import Array
 from everquery.history.chunk import Chunk, rows_of
-from everquery.history.history import History, pieces_of
+from everquery.history.history import History
+from everquery.history.kept_past import pieces_of
 from everquery.history.places import Place
 from everquery.state.accepted import Events
 

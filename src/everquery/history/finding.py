@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from everquery.core.times import as_time
 from everquery.errors import HistoryError, InvalidBatchError, InvalidQueryError
-from everquery.history.history import History, keeps
+from everquery.history.history import History
 from everquery.history.places import Place
+from everquery.history.retention import keeps
 from everquery.queries.begin import OLDEST, Begin
 from everquery.shard.shard import Shard
 from everquery.state.said_times import time_in_units

@@ -11,7 +11,7 @@ from everquery.history.places import Place
 from everquery.shard.recorder import Moment
 from everquery.shard.shard import Shard
 from everquery.state.accepted import join_events
-from everquery.state.admission import span_in_units
+from everquery.state.said_times import span_in_units
 
 JOINED = 1 << 17  # events up to which steps are joined
 

@@ -1,4 +1,4 @@
-"""Which chunks of the past are to be kept."""
+"""What is to be kept of the past: which chunks, and in words."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from everquery.shard.past import Mark
-from everquery.state.admission import span_in_units
+from everquery.state.said_times import span_in_units
 from everquery.stream import ALL, Stream
 
 if TYPE_CHECKING:
     from everquery.history.chunk import Chunk
-    from everquery.history.files import StoredChunk
+    from everquery.history.stored_chunk import StoredChunk
 
 
 def first_kept(chunks: Sequence[Chunk | StoredChunk], stream: Stream, now: Mark) -> int:
@@ -43,3 +43,14 @@ def first_kept(chunks: Sequence[Chunk | StoredChunk], stream: Stream, now: Mark)
         if rows >= int(stream.keep):
             return place
     return 0
+
+
+def keeps(stream: Stream) -> str:
+    """Return in words what a stream keeps."""
+    if stream.keep is None:
+        return "nothing"
+    if stream.keep == ALL:
+        return "everything"
+    if isinstance(stream.keep, timedelta):
+        return f"the last {stream.keep}"
+    return f"the last {stream.keep:,} events"

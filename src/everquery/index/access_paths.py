@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s
-from everquery.index.cei import CeiSegment, rank_ends
+from everquery.index.cei import CeiSegment
 from everquery.index.few_boxes import FewBoxes
 from everquery.index.kind import Explained
+from everquery.index.rank_grid import rank_ends
 from everquery.index.rows import Rows, joined
 from everquery.index.tiles import TileSegment, Tiling
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s, grow, total_bytes
 from everquery.core.jit import kernel
-from everquery.index.cei import BLOCK, bucket_of, fill_buckets, plan_grid, rank_in_bucket
+from everquery.index.cei import BLOCK
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
+from everquery.index.rank_grid import bucket_of, fill_buckets, plan_grid, rank_in_bucket
 from everquery.index.rows import Rows, Step
 
 LAYER_BITS = 2  # a layer joins 2**LAYER_BITS columns of the layer below

@@ -10,6 +10,7 @@ from typing import TypeVar
 from everquery.kinds.kind import Kind
 from everquery.kinds.known import KINDS
 from everquery.queries import Query
+from everquery.queries.common_fields import BOX, ID, KEY
 from everquery.queries.fields import (
     EventsField,
     Field,
@@ -19,7 +20,6 @@ from everquery.queries.fields import (
     declared_fields,
 )
 from everquery.queries.numbers import NumberField
-from everquery.queries.spec import BOX, ID, KEY
 
 WIDTH = 100  # of a line of a docstring
 

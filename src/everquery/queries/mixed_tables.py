@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from everquery.core.soundness import names_of
 from everquery.queries.known import KNOWN, spec_of
-from everquery.queries.table import Bools, CheckedTable, Finder, check_table
+from everquery.queries.table import Finder, check_table
 from everquery.queries.table_columns import fail, known_columns, no_errors
+from everquery.queries.table_problems import Bools, CheckedTable
 from everquery.stream import Stream
 
 KIND = "kind"

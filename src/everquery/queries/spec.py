@@ -13,6 +13,7 @@ import pyarrow as pa
 from everquery.core.spans import BadSpanError, SpanLike, read_span
 from everquery.errors import InvalidQueryError
 from everquery.queries.box import Box
+from everquery.queries.common_fields import KEY, LABELS, OWNER, THROTTLE, TTL
 from everquery.queries.fields import (
     AttributeField,
     ChoiceField,
@@ -38,29 +39,6 @@ LONGEST_ID = 1_024  # bytes in UTF-8
 LONGEST_KEY = 1 << 20
 
 Key = str | int
-
-ID = Field(
-    "id",
-    meaning="The owner's name for the query, unique among live queries.",
-    takes="string",
-    in_clause=True,
-)
-BOX = Field(
-    "box",
-    meaning="The ranges of attributes that events are looked for in; an empty box holds all.",
-    takes="ranges by attribute",
-    in_clause=True,
-)
-KEY = Field("key", meaning="See only this key's events.", takes="string or integer", in_clause=True)
-OWNER = Field("owner", meaning="Whose query it is.", takes="string")
-LABELS = Field("labels", meaning="Whatever the owner wants to find it by.", takes="strings by name")
-TTL = SpanField(
-    "ttl", meaning="How long the query lives; it then ends by itself, with a notice `end`."
-)
-THROTTLE = SpanField(
-    "throttle",
-    meaning="At most one notice a key in this time; those held back are summed up at its end.",
-)
 
 
 @dataclass(frozen=True, slots=True)

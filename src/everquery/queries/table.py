@@ -3,85 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.core.columns import exact_floats, is_numeric
-from everquery.errors import InvalidTableError
+from everquery.core.columns import is_numeric
 from everquery.queries.block import QueryBlock
 from everquery.queries.labels import read_labels
 from everquery.queries.numbers import NO_NUMBER, MeasuredField, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn, column_of_arrow, misfit
 from everquery.queries.spec import LONGEST_ID, LONGEST_KEY, Query, SaidColumns
 from everquery.queries.table_columns import fail, no_errors, read_columns
+from everquery.queries.table_problems import Bools, CheckedTable, Problems
+from everquery.queries.table_ranges import Floats, read_ranges, read_value_range, whole_attributes
 from everquery.queries.zones import bad_zones
 from everquery.stream import NAMELESS, Stream
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Finder = Callable[[pa.Array], Bools]
 
-CLOSED = ("left", "right", "both", "neither")
 TAKEN = "a query with this id is live already; deregister it first"
-SHOWN = 5  # bad rows in an error's text; the rest is in its table
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedTable:
-    """A table of queries that has been read.
-
-    Attributes
-    ----------
-    blocks : the good rows
-    rows : how many rows the table has
-    errors : a table with row, id and reason of each bad one
-    """
-
-    blocks: tuple[QueryBlock, ...]
-    rows: int
-    errors: pa.Table
-
-    def raise_errors(self) -> None:
-        """Raise if a row is bad."""
-        if self.errors.num_rows == 0:
-            return
-        shown = "; ".join(
-            f"row {line['row']} ({line['id']!r}): {line['reason']}"
-            for line in self.errors.slice(0, SHOWN).to_pylist()
-        )
-        more = f"; and {self.errors.num_rows - SHOWN:,} more" * (self.errors.num_rows > SHOWN)
-        raise InvalidTableError(
-            f"{self.errors.num_rows:,} of {self.rows:,} rows are bad, so none is registered"
-            f" (on_error='skip' registers the good ones): {shown}{more}",
-            self.errors,
-        )
-
-
-class _Problems:
-    """The first reason against each row."""
-
-    def __init__(self, rows: int) -> None:
-        self._which = np.zeros(rows, np.int64)
-        self._texts = [""]
-
-    def note(self, rows: Bools, reason: str) -> None:
-        if rows.any():
-            self._which[rows & (self._which == 0)] = len(self._texts)
-            self._texts.append(reason)
-
-    def good(self) -> Bools:
-        good: Bools = self._which == 0
-        return good
-
-    def table(self, ids: pa.Array) -> pa.Table:
-        bad = np.flatnonzero(self._which)
-        reasons = pa.array(self._texts).take(pa.array(self._which[bad]))
-        shown = pc.utf8_slice_codeunits(ids.take(pa.array(bad)), 0, 80)
-        return pa.table({"row": bad, "id": shown, "reason": reasons}, schema=no_errors().schema)
 
 
 def check_table(
@@ -123,15 +64,15 @@ def check_table(
     """
     columns = read_columns(table, spec, stream)
     ids = columns["id"]
-    problems = _Problems(len(ids))
+    problems = Problems(len(ids))
     _check_ids(ids, problems, repeated)
     problems.note(already_live(ids), taken)
-    boxes = _ranges if spec.boxed else _whole_attributes
+    boxes = read_ranges if spec.boxed else whole_attributes
     low, high, bounded = boxes(columns, stream, problems)
     if not spec.boxed and not spec.about_attribute:
         bounded[:] = False
     if spec.range_as_box is not None:
-        _read_value_range(columns, spec.range_as_box.columns, low, high, bounded, problems)
+        read_value_range(columns, spec.range_as_box.columns, low, high, bounded, problems)
     options = {name: _flags(columns.get(name), name, len(ids)) for name in spec.options}
     for name in spec.words:
         if name in columns:
@@ -164,7 +105,7 @@ def check_table(
     return CheckedTable(blocks, len(ids), errors)
 
 
-def _check_ids(ids: pa.Array, problems: _Problems, repeated: Finder) -> None:
+def _check_ids(ids: pa.Array, problems: Problems, repeated: Finder) -> None:
     if ids.null_count:
         problems.note(np.asarray(ids.is_null()), "id is null")
     size = np.asarray(pc.fill_null(pc.binary_length(ids), 1))
@@ -173,112 +114,10 @@ def _check_ids(ids: pa.Array, problems: _Problems, repeated: Finder) -> None:
     problems.note(repeated(ids), "id occurs in an earlier row of the table")
 
 
-def _ranges(
-    columns: dict[str, pa.Array], stream: Stream, problems: _Problems
-) -> tuple[Floats, Floats, Bools]:
-    """Return half-open ranges of all attributes, and which attributes each row restricts."""
-    n = len(columns["id"])
-    shape = (len(stream.places), n)
-    low = np.full(shape, -np.inf)
-    high = np.full(shape, np.nan)
-    bounded = np.zeros(shape, np.bool_)
-    closed = _closed(columns.get("closed"), n, problems)
-    for a, attribute in enumerate(stream.attributes):
-        for end, bounds in (("lo", low[a]), ("hi", high[a])):
-            name = f"{attribute}_{end}"
-            if name not in columns:
-                continue
-            if not is_numeric(columns[name].type):
-                raise fail(f"column {name!r} has type {columns[name].type}; it must be numbers")
-            floats, null, inexact = exact_floats(columns[name])
-            given = np.ones(n, np.bool_) if null is None else ~null
-            problems.note(np.isnan(floats), f"{name} is NaN, which no value compares with")
-            if inexact is not None:
-                problems.note(inexact, f"{name} is a number that float64 can't hold exactly")
-            bounds[given] = floats[given] + 0.0  # -0.0 and 0.0 are one value
-            bounded[a] |= given
-            if closed is not None:
-                _close(bounds, given, closed, end)
-        problems.note(
-            (high[a] <= low[a]) | np.isnan(low[a]),
-            f"{attribute}_lo is not below {attribute}_hi, so the range holds no value",
-        )
-    return low, high, bounded
-
-
-def _whole_attributes(
-    columns: dict[str, pa.Array], stream: Stream, problems: _Problems
-) -> tuple[Floats, Floats, Bools]:
-    """Return ranges without limits, and the one attribute that each row names."""
-    n = len(columns["id"])
-    shape = (len(stream.places), n)
-    bounded = np.zeros(shape, np.bool_)
-    if "attribute" not in columns:
-        bounded[0] = True
-    else:
-        named = columns["attribute"]
-        which = pc.index_in(named, value_set=pa.array(stream.attributes, pa.string()))
-        problems.note(np.asarray(named.is_null()), "attribute is null")
-        problems.note(
-            np.asarray(which.is_null()),
-            f"stream {stream.name!r} has no such attribute (it has"
-            f" {', '.join(map(repr, stream.attributes)) or 'none'})",
-        )
-        place = np.asarray(which.fill_null(0))
-        for a in range(len(bounded)):
-            bounded[a] = place == a
-    return np.full(shape, -np.inf), np.full(shape, np.nan), bounded
-
-
-def _read_value_range(
-    columns: dict[str, pa.Array],
-    names: tuple[str, str],
-    low: Floats,
-    high: Floats,
-    bounded: Bools,
-    problems: _Problems,
-) -> None:
-    """Write the range of what each row tells into that of the attribute that it names."""
-    for name, bounds in zip(names, (low, high), strict=True):
-        if name not in columns:
-            continue
-        if not is_numeric(columns[name].type):
-            raise fail(f"column {name!r} has type {columns[name].type}; it must be numbers")
-        floats, null, inexact = exact_floats(columns[name])
-        given = np.ones(floats.size, np.bool_) if null is None else ~null
-        problems.note(np.isnan(floats) & given, f"{name} is NaN, which no value compares with")
-        if inexact is not None:
-            problems.note(inexact, f"{name} is a number that float64 can't hold exactly")
-        for a in range(len(bounds)):
-            here = given & bounded[a]
-            bounds[a, here] = floats[here] + 0.0
-    empty = np.any((high <= low) & bounded, axis=0)
-    problems.note(empty, f"{names[0]} is not below {names[1]}, so the range holds no value")
-
-
 def _keyed(columns: dict[str, pa.Array]) -> Bools:
     if "key" not in columns:
         return np.zeros(len(columns["id"]), np.bool_)
     return np.asarray(columns["key"].is_valid())
-
-
-def _closed(column: pa.Array | None, n: int, problems: _Problems) -> npt.NDArray[np.int32] | None:
-    if column is None:
-        return None
-    which = pc.index_in(pc.fill_null(column, "left"), value_set=pa.array(CLOSED))
-    problems.note(
-        np.asarray(which.is_null()), f"closed must be one of {', '.join(CLOSED)}, or null"
-    )
-    return np.asarray(which.fill_null(0))
-
-
-def _close(bounds: Floats, given: Bools, closed: npt.NDArray[np.int32], end: str) -> None:
-    """Move the ends whose closedness is not that of a half-open range."""
-    moved = np.isin(closed, (1, 3) if end == "lo" else (1, 2)) & given
-    above = np.nextafter(bounds[moved], np.inf)
-    top = bounds[moved] == np.inf
-    # Above +inf is nothing: a range that ends there has no limit, one that begins there is empty.
-    bounds[moved] = np.where(top, np.nan, above)
 
 
 def _flags(column: pa.Array | None, name: str, n: int) -> Bools:
@@ -294,7 +133,7 @@ def _set_options(
     name: str,
     spec: type[Query],
     options: dict[str, Bools],
-    problems: _Problems,
+    problems: Problems,
 ) -> None:
     """Set the options that the words of a column stand for; null stands for none."""
     distinct = column.dictionary_encode()
@@ -308,9 +147,7 @@ def _set_options(
     problems.note(bad, f"{name} must be {spec.words[name]}")
 
 
-def _numbers(
-    columns: dict[str, pa.Array], number: NumberField, problems: _Problems
-) -> NumberColumn:
+def _numbers(columns: dict[str, pa.Array], number: NumberField, problems: Problems) -> NumberColumn:
     column = columns.get(number.name)
     if column is None:
         return np.full(len(columns["id"]), NO_NUMBER, number.dtype)
@@ -325,7 +162,7 @@ def _measured(
     number: MeasuredField,
     stream: Stream,
     bounded: Bools,
-    problems: _Problems,
+    problems: Problems,
 ) -> NumberColumn:
     """Put the attributes that queries are about into their boxes; return their places of all."""
     column = columns.get(number.name)
@@ -349,7 +186,7 @@ def _places_in_box(named: NumberColumn, bounded: Bools) -> NumberColumn:
 def _spans(
     columns: dict[str, pa.Array],
     spec: type[Query],
-    problems: _Problems,
+    problems: Problems,
     time_type: pa.DataType | None,
 ) -> dict[str, SpanColumn]:
     spans = {}
@@ -375,14 +212,14 @@ def _spans(
     return spans
 
 
-def _read_labels(columns: dict[str, pa.Array], problems: _Problems) -> None:
+def _read_labels(columns: dict[str, pa.Array], problems: Problems) -> None:
     """Let labels be as specs write them; {} is none."""
     if "labels" in columns:
         columns["labels"], bad = read_labels(columns["labels"])
         problems.note(bad, 'labels is not a JSON object of strings, such as {"team": "fx"}')
 
 
-def _check_texts(columns: dict[str, pa.Array], problems: _Problems) -> None:
+def _check_texts(columns: dict[str, pa.Array], problems: Problems) -> None:
     """Check owners and keys as specs do."""
     if "owner" in columns:
         size = np.asarray(pc.fill_null(pc.binary_length(columns["owner"]), 1))

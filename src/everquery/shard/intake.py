@@ -14,11 +14,11 @@ from everquery.errors import InvalidBatchError
 from everquery.index.sort_keys import check_keys, check_rows
 from everquery.shard.contents import Contents
 from everquery.state.accepted import Events, join_events
-from everquery.state.admission import span_in_units
 from everquery.state.clock_guard import judged
 from everquery.state.dead_letters import Letters
 from everquery.state.event_times import in_time_type
 from everquery.state.events import AHEAD, FINE, LATE, Arrivals
+from everquery.state.said_times import span_in_units
 from everquery.state.small_batches import Decoder
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Int32s, Uint64s
-from everquery.core.names import encode
+from everquery.core.encoded_names import encode
 from everquery.errors import DuplicateQueryError, InvalidQueryError
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock

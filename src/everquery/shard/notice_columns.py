@@ -8,7 +8,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
 from everquery.core.jit import kernel
-from everquery.core.names import scramble
+from everquery.core.mixing import scramble
 from everquery.core.prefetch import AHEAD, prefetch_row
 from everquery.index.sort_keys import MOST_CODES
 

@@ -57,7 +57,7 @@ def _words(digest: bytes) -> tuple[int, ...]:
 
 
 def _scramble(word: int) -> int:
-    """Return what `everquery.core.names.scramble` does."""
+    """Return what `everquery.core.mixing.scramble` does."""
     for shift, prime in zip((32, 29), _PRIMES, strict=True):
         word = (word ^ (word >> shift)) * prime & _MASK
     return word ^ (word >> 32)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.core.arrays import Bools, Floats, Int32s
-from everquery.core.names import encode, encode_one
+from everquery.core.encoded_names import encode, encode_one
 from everquery.errors import InvalidQueryError
 from everquery.index.flags import DIVERTED, PAUSED, SPANNED, option_flags
 from everquery.index.kind import NO_SLOTS

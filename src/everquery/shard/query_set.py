@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Int32s
-from everquery.core.names import encode
+from everquery.core.encoded_names import encode
 from everquery.errors import UnknownQueryError
 from everquery.index.flags import NEW, REPLACED
 from everquery.queries import Query

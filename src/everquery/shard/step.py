@@ -25,8 +25,8 @@ from everquery.shard.order import Found, about, in_order
 from everquery.shard.query_set import QuerySet
 from everquery.shard.record import Notices
 from everquery.state.accepted import Accepted, Events
-from everquery.state.sights import Whereabouts
 from everquery.state.timeline import BEFORE_EVENTS
+from everquery.state.whereabouts import Whereabouts
 
 
 class Stepper:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everquery.core.names import encode
+from everquery.core.encoded_names import encode
 from everquery.state.catalog import Catalog
 
 BACKFILL = "backfill"  # the reason of a notice about the past

@@ -18,10 +18,10 @@ from everquery.core.jit import kernel
 from everquery.sharding.places import Places, places_of, with_short_sources
 from everquery.sharding.routing import NO_SECRET, shards_of
 from everquery.sharding.wire import cut, table_of_bytes
-from everquery.state.admission import span_in_units
 from everquery.state.clock_guard import judged
 from everquery.state.event_times import in_time_type
 from everquery.state.events import FINE, Arrivals, decode
+from everquery.state.said_times import span_in_units
 from everquery.stream import Stream
 
 # A column of events that tells what the clock said, in times of the stream's type.

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.core.arrays import Array, Bools, Bytes, Int32s, Int64s, Uint64s
+from everquery.core.encoded_names import encode
 from everquery.core.hashing import KEY_BYTES, key_of_bytes, siphash
 from everquery.core.jit import kernel
-from everquery.core.names import encode
 from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks

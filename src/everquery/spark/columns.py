@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from everquery.errors import InvalidBatchError
-from everquery.state.admission import span_in_units
+from everquery.state.said_times import span_in_units
 from everquery.stream import SPANS, Stream
 
 WHOLE = (ByteType, ShortType, IntegerType, LongType)

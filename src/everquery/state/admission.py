@@ -11,17 +11,14 @@ Where events arrive in time order, or within the grace, nothing depends on where
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Array, Bools, Floats, Int32s, Int64s
 from everquery.core.parts import Saved
-from everquery.core.spans import LONGEST_SPAN, SpanLike, read_span
-from everquery.errors import InvalidBatchError
+from everquery.core.spans import SpanLike
 from everquery.index.rows import Grouped
-from everquery.queries.spans import in_words
 from everquery.state.accepted import COLUMNS, Accepted, Events, join_events
 from everquery.state.admission_loops import (
     admit_groups,
@@ -33,6 +30,7 @@ from everquery.state.admission_loops import (
 from everquery.state.clock_guard import ClockGuard
 from everquery.state.keys import KeyTable
 from everquery.state.partial import Partial
+from everquery.state.said_times import span_in_units
 from everquery.stream import SPANS, Stream
 
 _NO_ROWS = np.empty(0, np.int64)
@@ -369,42 +367,3 @@ class Admission:
         if self.time_type is None:
             return 0  # no event has come, so there is nothing to measure
         return span_in_units(span, self.time_type, str(self._stream.time))
-
-
-def span_in_units(span: SpanLike | None, kind: pa.DataType, column: str) -> int | float:
-    """Return a span of time in the unit of a time column's type."""
-    if span is None:
-        return 0
-    if isinstance(span, str):
-        span = read_span(span, zero=True)
-    if not isinstance(span, timedelta):
-        if pa.types.is_temporal(kind) and span:
-            raise InvalidBatchError(
-                f"column {column!r} has type {kind}, and a span is {span}; give {in_words(span)}"
-            )
-        if isinstance(span, float) and kind != pa.float64():
-            if not span.is_integer():
-                raise InvalidBatchError(
-                    f"column {column!r} has type {kind}, and a span of {span} is no whole number"
-                    " of its unit; give a timedelta or an integer"
-                )
-            return int(span)
-        return span
-    microseconds = span // timedelta(microseconds=1)
-    if pa.types.is_timestamp(kind):
-        scale = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1}[kind.unit]
-        microseconds *= 1_000 if kind.unit == "ns" else 1
-    elif pa.types.is_date32(kind):
-        scale = 86_400 * 10**6
-    elif pa.types.is_date64(kind):
-        scale = 10**3
-    else:
-        raise InvalidBatchError(
-            f"column {column!r} has type {kind}, which has no unit for a span of {span};"
-            " give the span as a number"
-        )
-    if microseconds % scale:
-        raise InvalidBatchError(f"a span of {span} is no whole number of the units of {kind}")
-    if microseconds // scale >= LONGEST_SPAN:
-        raise InvalidBatchError(f"a span of {span} is longer than times of type {kind} are")
-    return microseconds // scale

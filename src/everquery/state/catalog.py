@@ -18,17 +18,12 @@ from everquery.core.arrays import (
     resized,
     total_bytes,
 )
+from everquery.core.encoded_names import Encoded, encode, encode_one
 from everquery.core.hashing import person_of
 from everquery.core.jit import kernel
-from everquery.core.names import (
-    ABSENT,
-    Encoded,
-    NameTable,
-    encode,
-    encode_one,
-    hash_bytes,
-    scramble,
-)
+from everquery.core.mixing import hash_bytes, scramble
+from everquery.core.name_loops import ABSENT
+from everquery.core.names import NameTable
 from everquery.errors import UnknownQueryError
 from everquery.index.flags import LIVE, NEW, PAUSED, REPLACED, RESUMED, Flags
 from everquery.queries.block import TEXTS

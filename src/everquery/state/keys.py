@@ -17,9 +17,11 @@ from everquery.core.arrays import (
     resized,
     total_bytes,
 )
+from everquery.core.encoded_names import encode, load_names
 from everquery.core.framing import DamagedError
 from everquery.core.hashing import no_digests, person_of
-from everquery.core.names import ABSENT, NameTable, encode, load_names
+from everquery.core.name_loops import ABSENT
+from everquery.core.names import NameTable
 from everquery.core.parts import Saved
 from everquery.errors import InvalidBatchError, InvalidQueryError
 from everquery.queries.spec import Key

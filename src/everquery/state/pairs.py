@@ -13,7 +13,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, resized, total_bytes
 from everquery.core.jit import kernel, part
-from everquery.core.names import scramble
+from everquery.core.mixing import scramble
 
 FREE = -1  # a place of the table, and the pair of an entry, that is not in use
 NOTHING = -1  # the code of no crossing

@@ -13,7 +13,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Bytes, Floats, Int32s, Int64s, Uint64s
 from everquery.core.jit import kernel, part
-from everquery.core.names import scramble
+from everquery.core.mixing import scramble
 from everquery.index.flags import Flags
 from everquery.state.pairs import (
     CANCELLED,

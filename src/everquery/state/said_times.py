@@ -1,4 +1,4 @@
-"""Times as users give them, in the unit of a stream's times."""
+"""Times and spans of time as users give them, in the unit of a stream's times."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from everquery.core.spans import LONGEST_SPAN, SpanLike, read_span
 from everquery.core.times import DAY, is_zoned, nanoseconds_of
 from everquery.errors import InvalidBatchError
+from everquery.queries.spans import in_words
 
 _MICROSECOND = timedelta(microseconds=1)
 _UNITS = {"W": 7 * DAY, "D": DAY, "h": 3_600 * 10**9, "m": 60 * 10**9}
@@ -58,6 +60,45 @@ def time_in_units(
     if not -last <= whole < last:
         raise _no_time(time, kind, "it is beyond the last of them")
     return whole
+
+
+def span_in_units(span: SpanLike | None, kind: pa.DataType, column: str) -> int | float:
+    """Return a span of time in the unit of a time column's type."""
+    if span is None:
+        return 0
+    if isinstance(span, str):
+        span = read_span(span, zero=True)
+    if not isinstance(span, timedelta):
+        if pa.types.is_temporal(kind) and span:
+            raise InvalidBatchError(
+                f"column {column!r} has type {kind}, and a span is {span}; give {in_words(span)}"
+            )
+        if isinstance(span, float) and kind != pa.float64():
+            if not span.is_integer():
+                raise InvalidBatchError(
+                    f"column {column!r} has type {kind}, and a span of {span} is no whole number"
+                    " of its unit; give a timedelta or an integer"
+                )
+            return int(span)
+        return span
+    microseconds = span // timedelta(microseconds=1)
+    if pa.types.is_timestamp(kind):
+        scale = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1}[kind.unit]
+        microseconds *= 1_000 if kind.unit == "ns" else 1
+    elif pa.types.is_date32(kind):
+        scale = 86_400 * 10**6
+    elif pa.types.is_date64(kind):
+        scale = 10**3
+    else:
+        raise InvalidBatchError(
+            f"column {column!r} has type {kind}, which has no unit for a span of {span};"
+            " give the span as a number"
+        )
+    if microseconds % scale:
+        raise InvalidBatchError(f"a span of {span} is no whole number of the units of {kind}")
+    if microseconds // scale >= LONGEST_SPAN:
+        raise InvalidBatchError(f"a span of {span} is longer than times of type {kind} are")
+    return microseconds // scale
 
 
 def _nanoseconds(time: date | np.datetime64, kind: pa.DataType) -> int:

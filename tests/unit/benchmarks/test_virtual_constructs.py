@@ -14,7 +14,7 @@ from benchmarks.papers.virtual_constructs import (
 )
 
 from everquery.errors import InvalidQueryError
-from everquery.index.cei import count_pieces
+from everquery.index.containment import count_pieces
 
 KINDS = (UnitIntervals, LogarithmicIntervals, ContainmentIntervals)
 LENGTHS = (1, 2, 4, 8, 16)

@@ -16,7 +16,7 @@ from everquery.cli import warm_up
 from everquery.cli.app import app
 from everquery.core import kernel_cache
 from everquery.core.kernel_folders import PACKAGE
-from everquery.core.names import hash_names
+from everquery.core.name_loops import hash_names
 
 jit = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
+from everquery.core.encoded_names import encode
 from everquery.core.hashing import (
     LANES,
     fill_digests,
@@ -15,7 +16,7 @@ from everquery.core.hashing import (
     person_of,
     siphash,
 )
-from everquery.core.names import NameTable, encode
+from everquery.core.names import NameTable
 
 NAMES = [b"", b"a", b"IBM", b"12345678", b"x" * 15, b"y" * 127, b"z" * 128, b"w" * 129, b"v" * 999]
 

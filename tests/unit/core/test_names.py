@@ -3,7 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from everquery.core.names import ABSENT, FEW, NameTable, encode, encode_one
+from everquery.core.encoded_names import encode, encode_one
+from everquery.core.name_loops import ABSENT
+from everquery.core.names import FEW, NameTable
 
 TEXTS = ["", "IBM", "Ünïcode", "x" * 300]
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import everquery as eq
-from everquery.core.names import encode
+from everquery.core.encoded_names import encode
 
 STREAM = eq.Stream("s", key="k", attributes=["x"])
 

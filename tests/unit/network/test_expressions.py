@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everquery.network.expressions.aggregates import read_aggregates
-from everquery.network.expressions.compiler import parse
 from everquery.network.expressions.lists import compiled, scope_of
+from everquery.network.expressions.parsing import parse
 from everquery.network.expressions.ranges import Ranges
 from everquery.network.expressions.types import BadExpressionError
 

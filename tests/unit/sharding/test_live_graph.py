@@ -134,7 +134,7 @@ def test_what_is_foreign_is_not_written(value):
         ["object", 0, ["everquery.errors", "SnapshotError"], []],
         ["object", 0, ["everquery.sharding.head", "Head"], []],
         ["object", 0, ["everquery.core.names", "np"], []],
-        ["object", 0, ["everquery.core.names", "Encoded.__init__"], []],
+        ["object", 0, ["everquery.core.encoded_names", "Encoded.__init__"], []],
         ["object", 0, ["everquery.core.names", "pa"], []],
         ["object", 0, ["everquery.no_such_module", "X"], []],
         ["named", ["everquery.core.names", "NameTable"], []],

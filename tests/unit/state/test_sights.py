@@ -10,8 +10,7 @@ import pytest
 from everquery.core.parts import Saved
 from everquery.index.rows import Grouped
 from everquery.state.accepted import Accepted, Events
-from everquery.state.sights import Sights, Whereabouts
-from everquery.stream import NAMELESS
+from everquery.state.sights import Sights
 
 ATTRIBUTES = 3
 NEEDS = [
@@ -167,12 +166,3 @@ def test_state_goes_to_other_sights_and_keys_get_other_numbers():
     assert len(model.sights) == model.needed()
     model.take(rows(rng, 20, keys=3))
     model.check()
-
-
-def test_whereabouts_know_an_attribute_that_the_stream_has_not():
-    model = Model(keys=2)
-    model.take([(0, (1, np.nan, 3), False), (1, (np.nan, 2, 3), False)])
-    where = Whereabouts(model.last_events(np.arange(2, dtype=np.int32)), model.sights)
-    np.testing.assert_array_equal(where.values((NAMELESS,)), [[0, 0]])
-    np.testing.assert_array_equal(where.values((0, 2)), [[1, np.nan], [3, np.nan]])
-    assert where.keys.tolist() == [0, 1]

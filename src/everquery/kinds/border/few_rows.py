@@ -8,7 +8,8 @@ from __future__ import annotations
 from everquery.core.arrays import Floats, Int32s, Int64s
 from everquery.core.jit import kernel
 from everquery.index.lanes import is_above
-from everquery.kinds.border.walk import MINUS, PLUS, fill_maxima
+from everquery.kinds.border.border_lists import MINUS, PLUS
+from everquery.kinds.border.containing import fill_maxima
 
 FEW = 64  # rows, which are sorted by insertion
 

@@ -25,9 +25,9 @@ from everquery.index.layers import Layers
 from everquery.index.predecessors import Predecessors
 from everquery.index.rows import Findings, Matches, Outcome, Rows, Step, Whereabouts
 from everquery.index.sort_keys import codes_of, slots_of
+from everquery.kinds.border.border_lists import EXPIRED
 from everquery.kinds.border.region_segments import RegionSegments
 from everquery.kinds.border.spec import Border
-from everquery.kinds.border.walk import EXPIRED
 
 DELTA_NS = 25.0  # a delta query visited and written out, measured (docs/architecture.md)
 

@@ -24,17 +24,10 @@ from everquery.core.arrays import Bytes, Floats, Int32s, Int64s, resized, total_
 from everquery.index.flags import LIVE, LIVE_MASK, Flags
 from everquery.index.lanes import order_in_lanes, sort_into_lanes
 from everquery.index.rows import Rows, Step, Whereabouts
+from everquery.kinds.border.border_lists import MINUS, PLUS, UNKNOWN
+from everquery.kinds.border.containing import FANOUT_BITS, fill_maxima, find_near, write_inside
 from everquery.kinds.border.few_rows import FEW, sort_few
-from everquery.kinds.border.walk import (
-    FANOUT_BITS,
-    MINUS,
-    PLUS,
-    UNKNOWN,
-    fill_maxima,
-    find_near,
-    walk_borders,
-    write_inside,
-)
+from everquery.kinds.border.walk import walk_borders
 
 
 @dataclass(slots=True)  # frozen, it would take three times as long to make

@@ -29,7 +29,8 @@ from everquery.index.row_segment import RowSegment
 from everquery.index.rows import Findings, Grouped, Matches, NoticeColumn, Outcome, Rows, Step
 from everquery.index.sort_keys import pack_findings
 from everquery.index.weighed import order_by_position
-from everquery.kinds.quantile.feed import FINEST, Answers, Feed, FeedName, Queries
+from everquery.kinds.quantile.feed import FINEST, Answers, Feed
+from everquery.kinds.quantile.feed_queries import FeedName, Queries
 from everquery.kinds.quantile.rank_answers import order_by_slot, write_figures
 from everquery.kinds.quantile.rank_cells import NOWHERE
 from everquery.kinds.quantile.spec import Quantile

@@ -15,7 +15,8 @@ import numpy as np
 from everquery.core.arrays import Array, Int32s
 from everquery.core.invariants import Column, Contents, refuse
 from everquery.core.parts import Part, Saved
-from everquery.kinds.quantile.feed import Feed, FeedName
+from everquery.kinds.quantile.feed import Feed
+from everquery.kinds.quantile.feed_queries import FeedName
 from everquery.kinds.quantile.state_checks import check_asked, check_feed
 
 if TYPE_CHECKING:

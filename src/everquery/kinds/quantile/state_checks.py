@@ -15,7 +15,8 @@ from everquery.core.invariants import (
     check_unique,
     refuse,
 )
-from everquery.kinds.quantile.feed import COARSEST, COARSEST_WINDOW, FINEST, FeedName
+from everquery.kinds.quantile.feed import COARSEST, COARSEST_WINDOW, FINEST
+from everquery.kinds.quantile.feed_queries import FeedName
 from everquery.kinds.quantile.gk_merge import BELOW_ONE
 from everquery.kinds.quantile.spec import LONGEST_WINDOW, bad_window
 from everquery.kinds.quantile.window_buckets import plan_buckets

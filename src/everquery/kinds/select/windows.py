@@ -14,7 +14,7 @@ from everquery.core.times import is_zoned, nanoseconds_of
 from everquery.errors import InvalidQueryError, RowsGoneError
 from everquery.kinds.select.plan import Bound, Plan
 from everquery.kinds.select.store import RowStore
-from everquery.state.admission import span_in_units
+from everquery.state.said_times import span_in_units
 
 
 class Moment(NamedTuple):

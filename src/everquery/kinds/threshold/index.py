@@ -43,14 +43,8 @@ from everquery.index.weighed import (
 )
 from everquery.kinds.threshold.segment import ThresholdSegment
 from everquery.kinds.threshold.state import TallyPart, ThresholdPart, check_totals
-from everquery.kinds.threshold.tally import (
-    BY_KEY,
-    COUNT,
-    REPEAT,
-    SUBTRACT,
-    OrderedEvents,
-    Tally,
-)
+from everquery.kinds.threshold.tally import OrderedEvents, Tally
+from everquery.kinds.threshold.tally_loop import BY_KEY, COUNT, REPEAT, SUBTRACT
 from everquery.stream import Stream
 
 _TALLIED = BY_KEY | SUBTRACT | SPANNED

@@ -15,9 +15,15 @@ import numpy as np
 
 from everquery.core.arrays import Floats, Int32s, Int64s, total_bytes
 from everquery.core.jit import kernel, part
-from everquery.index.cei import bucket_of, fill_buckets, plan_grid, rank_ends, rank_in_bucket
 from everquery.index.flags import Flags
 from everquery.index.kind import Explained
+from everquery.index.rank_grid import (
+    bucket_of,
+    fill_buckets,
+    plan_grid,
+    rank_ends,
+    rank_in_bucket,
+)
 from everquery.index.rows import Rows
 from everquery.index.weighed import (
     ENDLESS,
@@ -72,7 +78,7 @@ CARRIED = HEAVIEST >> 1  # weight that sums may hold before they begin anew, so 
 
 
 class Grid(NamedTuple):
-    """Where values are among the ends of a lane: a linear grid over these; see `index.cei`.
+    """Where values are among the ends of a lane: a linear grid over these; see `index.rank_grid`.
 
     Attributes
     ----------

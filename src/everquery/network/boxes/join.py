@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from everquery.errors import InvalidNetworkError
 from everquery.network.boxes.join_operator import JoinOperator
-from everquery.network.expressions.compiler import parse
 from everquery.network.expressions.lists import Item, alias, compile_condition, compiled, read_items
+from everquery.network.expressions.parsing import parse
 from everquery.network.expressions.scope import Scope
 from everquery.network.expressions.types import meet
 from everquery.network.operator import Operator

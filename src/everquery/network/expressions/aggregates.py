@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from everquery.network.expressions import ranges as r
 from everquery.network.expressions.compiled import Columns, Compiled, constant
-from everquery.network.expressions.compiler import DIALECT
 from everquery.network.expressions.lists import Item, compiled, read_items
+from everquery.network.expressions.parsing import DIALECT
 from everquery.network.expressions.ranges import Ranges
 from everquery.network.expressions.scope import Scope
 from everquery.network.expressions.types import (

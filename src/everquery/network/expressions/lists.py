@@ -9,16 +9,17 @@ import pyarrow as pa
 from sqlglot import exp
 
 from everquery.network.expressions.compiled import Compiled
-from everquery.network.expressions.compiler import (
-    DIALECT,
-    UnknownFunctionError,
-    compile_tree,
-    parse,
-    parse_list,
-)
+from everquery.network.expressions.compiler import compile_tree
 from everquery.network.expressions.duck import compile_by_duckdb
+from everquery.network.expressions.parsing import DIALECT, parse, parse_list
 from everquery.network.expressions.scope import Scope
-from everquery.network.expressions.types import BOOLEAN, UNKNOWN, BadExpressionError, word
+from everquery.network.expressions.types import (
+    BOOLEAN,
+    UNKNOWN,
+    BadExpressionError,
+    UnknownFunctionError,
+    word,
+)
 
 
 @dataclass(frozen=True, slots=True)

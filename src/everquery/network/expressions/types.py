@@ -25,6 +25,10 @@ class BadExpressionError(EverqueryError, ValueError):
     """Why an expression can't be; whoever reads it adds the box."""
 
 
+class UnknownFunctionError(BadExpressionError):
+    """The compiler does not know a part of an expression; DuckDB may."""
+
+
 def word(kind: pa.DataType) -> str:
     """Return what a type is called in messages.
 

@@ -16,14 +16,10 @@ from everquery.network.boxes.join import Join, JoinPlan
 from everquery.network.boxes.map import Map
 from everquery.network.boxes.resample import Resample
 from everquery.network.boxes.union import Union
-from everquery.network.expressions.compiler import (
-    DIALECT,
-    UnknownFunctionError,
-    compile_tree,
-    parse,
-)
+from everquery.network.expressions.compiler import compile_tree
 from everquery.network.expressions.lists import column_of, scope_of
-from everquery.network.expressions.types import UNKNOWN, BadExpressionError
+from everquery.network.expressions.parsing import DIALECT, parse
+from everquery.network.expressions.types import UNKNOWN, BadExpressionError, UnknownFunctionError
 from everquery.network.optimizer.fused import conjuncts, substituted
 from everquery.network.rows import RowType
 from everquery.network.spec import Box

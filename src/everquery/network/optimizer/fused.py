@@ -14,8 +14,9 @@ from sqlglot import exp
 from everquery.network.boxes.filter import Filter
 from everquery.network.boxes.map import Map
 from everquery.network.expressions.compiled import Columns, Compiled
-from everquery.network.expressions.compiler import compile_tree, parse
+from everquery.network.expressions.compiler import compile_tree
 from everquery.network.expressions.lists import scope_of
+from everquery.network.expressions.parsing import parse
 from everquery.network.expressions.scope import Scope
 from everquery.network.expressions.types import NUMBER
 from everquery.network.operator import FAILURES, Operator, without_nan

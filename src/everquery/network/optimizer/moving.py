@@ -11,7 +11,7 @@ from everquery.network.boxes.drop import Drop
 from everquery.network.boxes.filter import Filter
 from everquery.network.boxes.map import Map
 from everquery.network.boxes.union import Union
-from everquery.network.expressions.compiler import DIALECT, parse, parse_list
+from everquery.network.expressions.parsing import DIALECT, parse, parse_list
 from everquery.network.graph import infer, order
 from everquery.network.optimizer import commuting
 from everquery.network.rows import RowType

@@ -16,8 +16,8 @@ from sqlglot import exp
 from everquery.errors import EverqueryError
 from everquery.network.boxes.filter import Filter
 from everquery.network.boxes.passing import Passing
-from everquery.network.expressions.compiler import parse
 from everquery.network.expressions.lists import scope_of
+from everquery.network.expressions.parsing import parse
 from everquery.network.expressions.scope import Scope
 from everquery.network.expressions.types import NUMBER, BadExpressionError
 from everquery.network.graph import infer

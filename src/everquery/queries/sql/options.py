@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from everquery.errors import InvalidQueryError
+from everquery.queries.common_fields import LABELS, OWNER, THROTTLE, TTL
 from everquery.queries.fields import ChoiceField, Field, FlagField, KeysField, SpanField
 from everquery.queries.labels import Labels
 from everquery.queries.numbers import Number, NumberField
-from everquery.queries.spec import LABELS, LONGEST_ID, OWNER, THROTTLE, TTL, Key, Query, bad_text
+from everquery.queries.spec import LONGEST_ID, Key, Query, bad_text
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.errors import nearest
 from everquery.queries.sql.literals import print_number, print_span

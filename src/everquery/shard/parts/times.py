@@ -10,7 +10,7 @@ import pyarrow.ipc
 
 from everquery.core.invariants import is_whole, refuse, short
 from everquery.errors import EverqueryError
-from everquery.state.admission import span_in_units
+from everquery.state.said_times import span_in_units
 from everquery.stream import SPANS, Stream
 
 TIMES = ("newest", "oldest", "began", "passed")

@@ -22,8 +22,8 @@ from everquery.network.boxes.map import Map
 from everquery.network.boxes.passing import Passing
 from everquery.network.boxes.union import Union
 from everquery.network.ends import Source
-from everquery.network.expressions.compiler import parse
 from everquery.network.expressions.lists import scope_of
+from everquery.network.expressions.parsing import parse
 from everquery.network.expressions.types import BOOLEAN, INTEGER, NUMBER, TEXT
 from everquery.network.graph import order
 from everquery.network.model import Network

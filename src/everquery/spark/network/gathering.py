@@ -17,8 +17,8 @@ from sqlglot import exp
 
 from everquery.network.boxes.tumble import Tumble
 from everquery.network.boxes.windowed import LATE, UNKNOWN_INDEX, groups_of, plain_number
-from everquery.network.expressions.compiler import DIALECT
 from everquery.network.expressions.lists import Item, read_items, scope_of
+from everquery.network.expressions.parsing import DIALECT
 from everquery.network.expressions.scope import Scope
 from everquery.network.expressions.types import INTEGER, NUMBER
 from everquery.network.model import Network

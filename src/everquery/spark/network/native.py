@@ -15,9 +15,15 @@ from pyspark.sql import Column, functions
 from sqlglot import exp
 
 from everquery.network.expressions.compiled import Compiled
-from everquery.network.expressions.compiler import UnknownFunctionError, compile_tree
+from everquery.network.expressions.compiler import compile_tree
 from everquery.network.expressions.scope import Scope
-from everquery.network.expressions.types import BOOLEAN, NUMBER, UNKNOWN, is_moment
+from everquery.network.expressions.types import (
+    BOOLEAN,
+    NUMBER,
+    UNKNOWN,
+    UnknownFunctionError,
+    is_moment,
+)
 from everquery.spark.rows import quoted
 
 

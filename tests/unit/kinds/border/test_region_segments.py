@@ -10,8 +10,8 @@ import everquery as eq
 from everquery.index.flags import LIVE
 from everquery.index.rows import Grouped, Rows, Shape, Step
 from everquery.index.sort_keys import CODE_MASK, PLACE_SHIFT, SLOT_MASK, SLOT_SHIFT
+from everquery.kinds.border.border_lists import ENTER, LEAVE
 from everquery.kinds.border.region_segments import RegionSegments, pyramid_levels
-from everquery.kinds.border.walk import ENTER, LEAVE
 
 
 def figure_2() -> list[dict[str, tuple[float, float]]]:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from everquery.kinds.quantile import rank_answers
-from everquery.kinds.quantile.rank_answers import surely
+from everquery.kinds.quantile import allowed_ranks
+from everquery.kinds.quantile.allowed_ranks import surely
 
 
 def looked_up(values, r_minus, r_plus, value, n):
@@ -45,8 +45,8 @@ class Counted:
 @pytest.mark.parametrize("value", [0.0, 1.0, 2.0])
 def test_equal_values_are_not_walked_over(value, monkeypatch):
     for name in ("first_not_below", "first_above"):
-        compiled = getattr(rank_answers, name)
-        monkeypatch.setattr(rank_answers, name, getattr(compiled, "py_func", compiled))
+        compiled = getattr(allowed_ranks, name)
+        monkeypatch.setattr(allowed_ranks, name, getattr(compiled, "py_func", compiled))
     values, ranks = Counted(np.repeat([0.0, 1.0], 50_000)), np.arange(1, 100_001)
     getattr(surely, "py_func", surely)(values, ranks, ranks, 0, ranks.size, value, ranks.size)
     assert values.reads < 100
