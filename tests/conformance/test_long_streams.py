@@ -63,8 +63,6 @@ def ids(notices):
 def test_restored_or_in_shards_it_tells_the_same(first, churned):
     plain = ids(told(eq.Engine(market.STREAM, all_columns=True), first, churned=churned))
     assert plain.total() > 10_000
-    again = told(
-        eq.Engine(market.STREAM, all_columns=True), first, churned=churned, restored=True
-    )
+    again = told(eq.Engine(market.STREAM, all_columns=True), first, churned=churned, restored=True)
     assert ids(again) == plain
     assert ids(told(ShardedRunner(market.STREAM), first, churned=churned)) == plain

@@ -406,7 +406,9 @@ class Store:
         slot = slots[self.members.slot]
         slot[slot == 0] = FREE
         self.members = self.members._replace(slot=slot)
-        self._loaded = [(lane, slots[slot], *told) for lane, slot, *told in self._loaded]
+        self._loaded = [
+            (lane, slots[slot], value, when) for lane, slot, value, when in self._loaded
+        ]
         self.changed = True
 
     # -- lanes --------------------------------------------------------------------------------
