@@ -355,7 +355,7 @@ def make_aggregates(rng: random.Random, columns: list[str], count: int) -> tuple
     return tuple(made)
 
 
-MORE: list[str] = []
+MORE = ["VAR_POP", "DISTINCT"]
 
 
 def make_term(rng: random.Random, columns: list[str]) -> Term:

@@ -9,10 +9,16 @@ from typing import Literal
 from everquery.queries.sql.literals import print_number, print_span
 from everquery.queries.sql.quotes import print_name, print_string
 
-FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+COUNT_DISTINCT = "COUNT DISTINCT"
+FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR_POP")  # as they are written
 
 Number = int | float
 BoundKind = Literal["now", "oldest", "ago", "rows_ago", "time", "row"]
+
+
+def is_count(function: str | None) -> bool:
+    """Tell whether an aggregate is a whole number, also of nothing."""
+    return function in ("COUNT", COUNT_DISTINCT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ class Item:
     Attributes
     ----------
     function : str or None
-        One of `FUNCTIONS`.
+        One of `FUNCTIONS`, or `COUNT_DISTINCT`.
     column : Column or None
         None for ``*``.
     alias : str or None
@@ -188,7 +194,9 @@ class Plan:
         name = item.column.name
         if self.joins and self._is_shared(item):
             name = f"{self.sources[item.column.side].alias}_{name}"
-        return name if item.function is None else f"{item.function.lower()}_{name}"
+        if item.function is None:
+            return name
+        return f"{item.function.lower().replace(' ', '_')}_{name}"
 
     def _is_shared(self, item: Item) -> bool:
         column = item.column
@@ -209,7 +217,10 @@ class Plan:
 def print_item(plan: Plan, item: Item) -> str:
     """Return an item of ``SELECT`` or ``HAVING``."""
     inner = "*" if item.column is None else plan.text_of(item.column)
-    text = inner if item.function is None else f"{item.function}({inner})"
+    if item.function == COUNT_DISTINCT:
+        text = f"COUNT(DISTINCT {inner})"
+    else:
+        text = inner if item.function is None else f"{item.function}({inner})"
     return text if item.alias is None else f"{text} AS {print_name(item.alias)}"
 
 

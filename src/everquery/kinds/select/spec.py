@@ -10,7 +10,7 @@ import numpy as np
 
 from everquery.errors import InvalidQueryError
 from everquery.kinds.select.names import unknown_column
-from everquery.kinds.select.plan import Column, Plan, print_plan
+from everquery.kinds.select.plan import Column, Plan, is_count, print_plan
 from everquery.kinds.select.reader import plan_of
 from everquery.queries.box import Box
 from everquery.queries.fields import ChoiceField, TextField, declared
@@ -263,7 +263,7 @@ def _bad_column(plan: Plan, stream: Stream, side: int) -> str | None:
     measured = (*stream.attributes, stream.weight)
     for item in items:
         of = item.column
-        if of is None or of.side != side or item.function in (None, "COUNT"):
+        if of is None or of.side != side or item.function is None or is_count(item.function):
             continue
         if of.name not in measured:
             return f"{item.function} is of attributes and the weight, not of {of.name}"

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from everquery.core.arrays import Array, Floats, Int64s
 from everquery.core.times import as_time
+from everquery.kinds.select.aggregates import aggregated
 from everquery.kinds.select.factors import holds
-from everquery.kinds.select.plan import Column, Item, Plan
+from everquery.kinds.select.plan import Column, Item, Plan, is_count
 from everquery.kinds.select.store import RowStore
 from everquery.stream import Stream
 
@@ -53,10 +54,15 @@ class Side:
         weight = store.column("weight", rows)
         return pa.array(weight, mask=weight <= 0)
 
-    def numbers(self, name: str, rows: Int64s) -> Floats:
-        """Return a column that can be added up; NaN where a value is unknown."""
+    def numbers(self, name: str, rows: Int64s) -> Array:
+        """Return a column that can be compared, and added up unless it is the key or the time.
+
+        NaN where a value is unknown; keys are those of the store.
+        """
         if name in self.stream.attributes:
             return self.store.values(self.stream.attributes.index(name), rows)
+        if name in (self.stream.key, self.stream.time):
+            return self.store.column("key" if name == self.stream.key else "time", rows)
         weight = self.store.column("weight", rows)
         return np.where(weight > 0, weight, np.nan)
 
@@ -104,7 +110,7 @@ def aggregates_table(plan: Plan, sides: Sequence[Side], rows: Sequence[Int64s]) 
         if item.function is None:
             place = plan.groups.index(item.column)
             return groups[place].take(pa.array(firsts))
-        return _aggregate(item, sides, rows, group, n)
+        return _column(item, sides, rows, group, n)
 
     kept = np.ones(n, np.bool_)
     for each in plan.having:
@@ -134,33 +140,26 @@ def _groups(columns: Sequence[pa.Array], n: int) -> tuple[Int64s, Int64s]:
     return rank[group.ravel()], first[order]
 
 
-def _aggregate(
+def aggregate(
+    item: Item, sides: Sequence[Side], rows: Sequence[Int64s], group: Array, n: int
+) -> tuple[Floats, Int64s]:
+    """Return an aggregate of each group of rows, and of how many known values it is."""
+    if item.column is None or item.function is None:
+        return aggregated("COUNT", rows[0], group, n)
+    side = item.column.side
+    values = sides[side].numbers(item.column.name, rows[side])
+    known = values == values
+    return aggregated(item.function, values[known], group[known], n)
+
+
+def _column(
     item: Item, sides: Sequence[Side], rows: Sequence[Int64s], group: Int64s, n: int
 ) -> pa.Array:
-    if item.column is None:
-        return pa.array(np.bincount(group, minlength=n))
-    side, mine = sides[item.column.side], rows[item.column.side]
-    if item.column.name in (side.stream.key, side.stream.time):  # never unknown
-        return pa.array(np.bincount(group, minlength=n))
-    values = side.numbers(item.column.name, mine)
-    known = values == values
-    values, group = values[known], group[known]
-    count = np.bincount(group, minlength=n)
-    if item.function == "COUNT":
-        return pa.array(count)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        match item.function:
-            case "MIN":
-                found = np.full(n, np.inf)
-                np.minimum.at(found, group, values)
-            case "MAX":
-                found = np.full(n, -np.inf)
-                np.maximum.at(found, group, values)
-            case _:
-                found = np.bincount(group, weights=values, minlength=n).astype(np.float64)
-                if item.function == "AVG":
-                    found = found / count
-    return pa.array(found, mask=count == 0)
+    """Return an aggregate of each group, null where it has no value."""
+    found, count = aggregate(item, sides, rows, group, n)
+    if is_count(item.function):
+        return pa.array(found.astype(np.int64))
+    return pa.array(found, mask=(count == 0) | np.isnan(found))
 
 
 def one_row(plan: Plan, numbers: Sequence[tuple[int, float, float, float] | int]) -> pa.Table:
@@ -177,6 +176,8 @@ def one_row(plan: Plan, numbers: Sequence[tuple[int, float, float, float] | int]
             value = total / count if item.function == "AVG" and count else known.get(item.function)
             if not count and item.function != "COUNT":
                 value = None
+            elif value != value:
+                value = None  # as the sum of both infinities
         kind = pa.int64() if item.function == "COUNT" else pa.float64()
         columns[plan.name_of(item)] = pa.array([value], kind)
     return pa.table(columns)

@@ -46,7 +46,11 @@ def test_changes_of_rows_lead_from_answer_to_answer(data):
 
 @given(data=st.data())
 def test_changes_of_aggregates_lead_from_answer_to_answer(data):
-    function = data.draw(st.sampled_from(["COUNT(*)", "SUM(x)", "AVG(y)", "MIN(x)", "MAX(w)"]))
+    function = data.draw(
+        st.sampled_from(
+            ["COUNT(*)", "SUM(x)", "AVG(y)", "MIN(x)", "MAX(w)", "VAR_POP(x)", "COUNT(DISTINCT y)"]
+        )
+    )
     window = data.draw(windows().filter(lambda text: text.endswith("END NOW")))
     query = eq.Select("q", f"SELECT k, {function} AS v GROUP BY k {window}", tell="changes")
     engine, plain = eq.Engine(R), PlainStream(R)
