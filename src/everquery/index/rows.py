@@ -296,6 +296,9 @@ class Said(Protocol):
     def text(self, name: str, slots: Int32s) -> pa.Array | None:
         """Return a text of queries; None if no query has it."""
 
+    def ids(self, slots: Int32s) -> list[str]:
+        """Return the ids of queries."""
+
 
 @dataclass(slots=True)  # frozen, it would take three times as long to make
 class Step:

@@ -76,6 +76,8 @@ class SaidColumns:
         As in a block.
     spans, zones, texts : dicts of columns
         Those that some query has.
+    time_type : Arrow type or None
+        That of the stream's times, once it is known.
     """
 
     stream: Stream
@@ -85,6 +87,7 @@ class SaidColumns:
     spans: Mapping[str, SpanColumn]
     zones: Mapping[str, pa.Array]
     texts: Mapping[str, pa.Array] = field(default_factory=dict)
+    time_type: pa.DataType | None = None
 
     def has_span(self, name: str) -> Bools:
         """Tell which queries have a span."""
@@ -325,6 +328,13 @@ class Query:
 
     def misfit_of_other(self, stream: Stream) -> str | None:
         """Return why another stream that the query names can't be this one, or None."""
+        return None
+
+    def misfit_of_times(self, kind: pa.DataType, stream: Stream) -> str | None:
+        """Return why the query can't be on a stream whose times have this type, or None.
+
+        Spans that its fields declare are looked at anyway.
+        """
         return None
 
     @classmethod

@@ -54,7 +54,8 @@ class SelectIndex(MatchedRows):
         flags = flags[: self.plan.size]
         telling = np.flatnonzero(flags & TELLS_CHANGES)
         self._changing = bool(telling.size)
-        slots = telling[flags[telling] & LIVE_MASK == LIVE]
+        live = telling[flags[telling] & LIVE_MASK == LIVE].tolist()
+        slots = np.array([slot for slot in live if self.is_fit(slot)], np.int64)
         if not slots.size:
             return None
         self.have_rows()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from everquery.kinds.select.reader import plan_of
 from everquery.kinds.select.results import Results
 from everquery.kinds.select.spec import Select
 from everquery.kinds.select.store import RowStore
-from everquery.kinds.select.windows import Moment, rows_needed, window_of
+from everquery.kinds.select.windows import Moment, misfit_of_times, rows_needed, window_of
 from everquery.stream import Stream
+
+log = logging.getLogger("everquery.select")
 
 OPTIONS = option_flags(Select.options)
 TELLS_MATCHES, TELLS_CHANGES = OPTIONS["tell_matches"], OPTIONS["tell_changes"]
@@ -63,6 +66,8 @@ class MatchedRows(RangeIndex):
         self.plan: Int32s = np.full(16, UNREAD, np.int32)
         self.since: Int64s = np.zeros(16, np.int64)
         self._codes: dict[str, int] = {}
+        self._fitting = 0  # of how many plans it is known whether they fit the times
+        self._unfit: dict[int, str] = {}  # why plans do not, by place
         self._factors: FactorTable | None = None
         self._stream: Stream | None = None
         self._new: list[Int32s] = []  # queries whose plans have not been read
@@ -147,10 +152,34 @@ class MatchedRows(RangeIndex):
         return self._codes[text]
 
     def live_plans(self, flags: Flags) -> list[Plan]:
-        """Return what live queries ask for, each plan once."""
+        """Return what live queries ask for whose windows fit the times, each plan once."""
         n = min(self.plan.size, flags.size)
         live = self.plan[:n][flags[:n] != 0]
-        return [self.plans[code] for code in np.unique(live[live >= 0]).tolist()]
+        codes = np.unique(live[live >= 0]).tolist()
+        return [self.plans[code] for code in codes if code not in self._unfit]
+
+    def is_fit(self, slot: int) -> bool:
+        """Tell whether a query's window is one of the stream's times, as far as that is known."""
+        return int(self.plan[slot]) not in self._unfit
+
+    def _check_times(self, step: Step) -> None:
+        """Say which queries have windows that are none of the stream's times, once each.
+
+        They came before the first event did, or from a registry.
+        """
+        column = None if self._stream is None else self._stream.time
+        if column is None or step.time_type is None or self._fitting == len(self.plans):
+            return
+        for code in range(self._fitting, len(self.plans)):
+            reason = misfit_of_times(self.plans[code], step.time_type, column)
+            if reason is not None:
+                self._unfit[code] = reason
+                here = self.plan[: step.flags.size] == code
+                slots = np.flatnonzero(here & (step.flags[: self.plan.size] != 0))
+                assert step.said is not None
+                for name in step.said.ids(slots.astype(np.int32)):
+                    log.warning("query %r has no answer and tells nothing: %s", name, reason)
+        self._fitting = len(self.plans)
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -173,6 +202,7 @@ class MatchedRows(RangeIndex):
         assert step.said is not None
         if self._new:
             self.read_plans(step.said)
+        self._check_times(step)
         number = None
         if self.keeps_rows(step):
             if self.store is None:
@@ -205,7 +235,8 @@ class MatchedRows(RangeIndex):
         column = self._stream.time
         kind = None if column is None else time_type
         for slot in slots[flags[slots] & TELLS_CHANGES != 0].tolist():
-            self.have_window(self.plans[self.plan[slot]], Moment(self.end, now), kind, column)
+            if self.is_fit(slot):
+                self.have_window(self.plans[self.plan[slot]], Moment(self.end, now), kind, column)
 
     def _note(self, step: Step, part: Matches, number: Int64s | None, told: list[Int64s]) -> None:
         """Note the matches of a step, and which of them are told."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
 from everquery.kinds.select.names import unknown_column
 from everquery.kinds.select.plan import Column, Plan, is_count, print_plan
 from everquery.kinds.select.reader import plan_of
+from everquery.kinds.select.windows import misfit_of_times
 from everquery.queries.box import Box
 from everquery.queries.fields import ChoiceField, TextField, declared
 from everquery.queries.numbers import Bools
@@ -141,6 +143,12 @@ class Select(Query):
             reason = bad_groups(self.parsed, stream)
         return reason
 
+    def misfit_of_times(self, kind: pa.DataType, stream: Stream) -> str | None:
+        """Return why its window can't be one of times of a type, or None."""
+        if stream.time is None:
+            return None
+        return misfit_of_times(self.parsed, kind, stream.time)
+
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams that its text names: both of a join."""
@@ -175,6 +183,8 @@ class Select(Query):
             elif print_plan(plan) != text:
                 yield here, f"plan is not in its usual form, {print_plan(plan)}"
             reason = misfit(plan, said.stream)
+            if reason is None and said.time_type is not None and said.stream.time is not None:
+                reason = misfit_of_times(plan, said.time_type, said.stream.time)
             if reason:
                 yield here, reason
             reason = bad_groups(plan, said.stream)
