@@ -44,14 +44,18 @@ def ask_query(
 
 def ask_kind(contents: Contents, question: str, said: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as above
     """Return the answer to a question that is about all queries of the kind that answers it."""
-    kind = next(each for each in contents.kinds.values() if question in each.questions)
+    kind = kind_of_question(contents, question)
     return kind.questions[question].ask(_asked(contents, kind), **said)
+
+
+def kind_of_question(contents: Contents, question: str) -> Kind:
+    """Return the kind that answers a question about all its queries."""
+    return next(each for each in contents.kinds.values() if question in each.questions)
 
 
 def asked_by(contents: Contents, question: str) -> Asked:
     """Return what the answers to a question may use."""
-    kind = next(each for each in contents.kinds.values() if question in each.questions)
-    return _asked(contents, kind)
+    return _asked(contents, kind_of_question(contents, question))
 
 
 def _asked(contents: Contents, kind: Kind) -> Asked:

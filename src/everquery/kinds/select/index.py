@@ -51,8 +51,11 @@ class SelectIndex(MatchedRows):
         said: Said,
     ) -> Changed | None:
         """Return how answers changed, of the queries that tell it and are not paused."""
+        if self._new:
+            self.read_plans(said)
         flags = flags[: self.plan.size]
         telling = np.flatnonzero(flags & TELLS_CHANGES)
+        telling = telling[~self.joins_among(telling)]  # those are told with both streams
         self._changing = bool(telling.size)
         live = telling[flags[telling] & LIVE_MASK == LIVE].tolist()
         slots = np.array([slot for slot in live if self.is_fit(slot)], np.int64)
@@ -61,8 +64,6 @@ class SelectIndex(MatchedRows):
         self.have_rows()
         if self.store is None:
             return None
-        if self._new:
-            self.read_plans(said)
         reach = self.store.reach
         if reach is not None and (now is None or reach > now):
             now = reach

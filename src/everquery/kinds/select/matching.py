@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from everquery.core.arrays import Int32s, Int64s, resized
+from everquery.core.arrays import Bools, Int32s, Int64s, resized
 from everquery.errors import RowsGoneError
 from everquery.index.flags import LIVE, LIVE_MASK, PAUSED, Flags, option_flags
 from everquery.index.rows import Findings, Matches, Rows, Said, Step
 from everquery.index.sort_keys import pack_findings
 from everquery.kinds.range.index import RangeIndex
 from everquery.kinds.select.factors import FactorTable
-from everquery.kinds.select.joins import Pairs
+from everquery.kinds.select.joins import Pairs, ToldPairs
 from everquery.kinds.select.plan import Plan
 from everquery.kinds.select.reader import plan_of
 from everquery.kinds.select.results import Results
@@ -52,6 +52,12 @@ class MatchedRows(RangeIndex):
         Joins of other streams that need rows of this one.
     told : dict from slot to Moment
         As of when answers were last told, of queries that tell how they change.
+    told_joins : dict from slot to ToldPairs
+        The same of joins.
+    fresh : int
+        How many rows came since the present call on the stream began.
+    tells_joins : bool
+        Whether joins are told here: there is another stream beside this one.
     """
 
     def __init__(self) -> None:
@@ -63,11 +69,17 @@ class MatchedRows(RangeIndex):
         self.plans: list[Plan] = []
         self.others_need: list[Plan] = []
         self.told: dict[int, Moment] = {}
+        self.told_joins: dict[int, ToldPairs] = {}
+        self.fresh = 0
+        self.tells_joins = False
         self.plan: Int32s = np.full(16, UNREAD, np.int32)
         self.since: Int64s = np.zeros(16, np.int64)
         self._codes: dict[str, int] = {}
         self._fitting = 0  # of how many plans it is known whether they fit the times
+        self._looked = 0  # and of how many, whether they are told here
         self._unfit: dict[int, str] = {}  # why plans do not, by place
+        self._joins: Bools = np.zeros(0, np.bool_)  # which plans are over two streams
+        self._mute: set[int] = set()  # queries of which it was said why they tell nothing
         self._factors: FactorTable | None = None
         self._stream: Stream | None = None
         self._new: list[Int32s] = []  # queries whose plans have not been read
@@ -104,10 +116,12 @@ class MatchedRows(RangeIndex):
     def drop(self, slots: Int32s) -> None:
         """Forget the answers of queries that have ended."""
         self.results.forget(slots)
-        if self.pairs or self.told:
+        if self.pairs or self.told or self.told_joins or self._mute:
             for slot in slots.tolist():
                 self.pairs.pop(slot, None)
                 self.told.pop(slot, None)
+                self.told_joins.pop(slot, None)
+                self._mute.discard(slot)
 
     def renumber(self, slots: Int32s) -> None:
         """Give all queries other slots; their matches are found anew when they are read."""
@@ -115,6 +129,8 @@ class MatchedRows(RangeIndex):
         self.results.clear()
         self.pairs.clear()
         self.told = {int(slots[slot]): moment for slot, moment in self.told.items()}
+        self.told_joins = {int(slots[slot]): told for slot, told in self.told_joins.items()}
+        self._mute = {int(slots[slot]) for slot in self._mute}
         self.plan[:] = UNREAD
         self._marks.clear()
         self.since[:] = self.end
@@ -149,6 +165,7 @@ class MatchedRows(RangeIndex):
             self.plans.append(plan)
             assert self._factors is not None
             self._factors.add(plan)
+            self._joins = np.append(self._joins, plan.joins)
         return self._codes[text]
 
     def live_plans(self, flags: Flags) -> list[Plan]:
@@ -162,6 +179,19 @@ class MatchedRows(RangeIndex):
         """Tell whether a query's window is one of the stream's times, as far as that is known."""
         return int(self.plan[slot]) not in self._unfit
 
+    def joins_among(self, slots: Int32s | Int64s) -> Bools:
+        """Tell which queries, whose plans have been read, are over two streams."""
+        if not self._joins.any():
+            return np.zeros(slots.size, np.bool_)
+        found: Bools = self._joins[self.plan[slots]] & (self.plan[slots] != UNREAD)
+        return found
+
+    def report(self, slot: int, name: str, reason: str) -> None:
+        """Say why a query tells nothing, once."""
+        if slot not in self._mute:
+            self._mute.add(slot)
+            log.warning("query %r tells nothing: %s", name, reason)
+
     def _check_times(self, step: Step) -> None:
         """Say which queries have windows that are none of the stream's times, once each.
 
@@ -174,12 +204,28 @@ class MatchedRows(RangeIndex):
             reason = misfit_of_times(self.plans[code], step.time_type, column)
             if reason is not None:
                 self._unfit[code] = reason
-                here = self.plan[: step.flags.size] == code
-                slots = np.flatnonzero(here & (step.flags[: self.plan.size] != 0))
-                assert step.said is not None
-                for name in step.said.ids(slots.astype(np.int32)):
+                for name in self._live_ids(step, code):
                     log.warning("query %r has no answer and tells nothing: %s", name, reason)
         self._fitting = len(self.plans)
+
+    def _check_joins(self, step: Step) -> None:
+        """Say which queries would tell of a stream that is not here, once each."""
+        for code in range(self._looked, len(self.plans)):
+            if self._joins[code] and not self.tells_joins:
+                for name in self._live_ids(step, code, TELLS_MATCHES | TELLS_CHANGES):
+                    both = " and ".join(repr(each.stream) for each in self.plans[code].sources)
+                    log.warning("query %r tells nothing here: it joins %s; open an Engine of both"
+                                " streams", name, both)  # fmt: skip
+        self._looked = len(self.plans)
+
+    def _live_ids(self, step: Step, code: int, wanted: int | None = None) -> list[str]:
+        """Return the ids of live queries with a plan, perhaps only those with some of the flags."""
+        flags = step.flags[: self.plan.size]
+        here = (self.plan[: flags.size] == code) & (flags != 0)
+        if wanted is not None:
+            here &= flags & wanted != 0
+        assert step.said is not None
+        return step.said.ids(np.flatnonzero(here).astype(np.int32))
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -203,6 +249,7 @@ class MatchedRows(RangeIndex):
         if self._new:
             self.read_plans(step.said)
         self._check_times(step)
+        self._check_joins(step)
         number = None
         if self.keeps_rows(step):
             if self.store is None:
@@ -211,6 +258,7 @@ class MatchedRows(RangeIndex):
             self._meet(step.flags, self.store.reach, step.time_type)
             self._trim(step)
             number = self.store.append(step)
+            self.fresh += number.size
         found: list[Matches | Findings] = []
         told: list[Int64s] = []
         for part in super().process(step):
@@ -250,6 +298,7 @@ class MatchedRows(RangeIndex):
         flags = step.flags[slot]
         if (flags & TELLS_MATCHES).any():
             picked = (flags & LIVE_MASK == LIVE) & (flags & TELLS_MATCHES != 0)
+            picked &= ~self.joins_among(slot)  # their notices are about pairs
             told.append(pack_findings(step.grouped.position[event[picked]], slot[picked]))
         if number is None:
             return
@@ -265,12 +314,19 @@ class MatchedRows(RangeIndex):
         if len(store) < self._trim_at:
             return
         kinds = step.time_type
-        plans = [*self.live_plans(step.flags), *self.others_need]
+        plans = [*self.live_plans(step.flags), *self._fitting_needs(kinds)]
         first = min((rows_needed(plan, store, kinds) for plan in plans), default=store.end)
         self._trimmed |= first > store.first
         store.forget(first)
         self.results.forget_rows(store.first)
         self._trim_at = 2 * len(store) + SLACK
+
+    def _fitting_needs(self, kind: pa.DataType | None) -> list[Plan]:
+        """Return the joins of other streams whose windows are ones of this stream's times."""
+        column = None if self._stream is None else self._stream.time
+        if kind is None or column is None:
+            return self.others_need
+        return [plan for plan in self.others_need if misfit_of_times(plan, kind, column) is None]
 
     def read_past(self) -> bool:
         """Have all rows that the stream keeps; tell whether there are older ones than before."""
