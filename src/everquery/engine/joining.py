@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from everquery.shard.pairs import NAMES, expect_pairs, tell_pairs, with_columns
 
 if TYPE_CHECKING:
     from everquery.engine.engine import Engine
+
+log = logging.getLogger("everquery.select")
 
 QUESTION = "tell_joins"  # to which a kind answers with what queries over two streams tell
 AT_FRONT = -1  # the place of a notice that is about no event of the call
@@ -37,6 +40,7 @@ class Joining:
         self._engines = engines
         self.beside: dict[str, dict[str, None]] = {name: {} for name in engines}
         self._looked_at: list[int] = []
+        self._missing: set[tuple[str, str]] = set()  # pairs of streams of which only one is here
         self.look()
 
     def look_again(self) -> None:
@@ -65,6 +69,12 @@ class Joining:
             shard = engine._shard
             shard.queries.settle()
             found = shard.ask_kind("joins_that_tell", flags=shard.contents.catalog.flags)
+        here = engine.stream.name
+        for other in found:
+            if other not in self._engines and (here, other) not in self._missing:
+                self._missing.add((here, other))
+                log.warning("queries over %r and %r tell nothing: this engine lacks stream %r;"
+                            " open one of both", here, other, other)  # fmt: skip
         return [other for other in found if other in self._engines]
 
     def call(self, engine: Engine, act: Callable[[], pa.Table]) -> pa.Table:
@@ -84,8 +94,8 @@ class Joining:
             for first in (name, *self.beside[name]):
                 others = {each: shards[each] for each in shards if each != first}
                 for other, pairs in tell_pairs(shards[first], QUESTION, others, call=began):
-                    streams = shards[first].contents, shards[other].contents
-                    tables.append(pairs.about(first=first == name, streams=streams))
+                    both = shards[first], shards[other]
+                    tables.append(pairs.about(first=first == name, shards=both))
                     places.append(pairs.place)
             own = self._with_columns(engine, told)
             if not tables:

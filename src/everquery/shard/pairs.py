@@ -14,7 +14,6 @@ from everquery.core.times import as_time
 from everquery.index.rows import ChangedPairs
 from everquery.shard.asking import kind_of_question
 from everquery.shard.contents import Contents
-from everquery.shard.layout import figure_names
 from everquery.shard.record import Notices
 from everquery.state.accepted import Events
 
@@ -44,29 +43,29 @@ class ToldPairs:
     second: pa.Table
     place: Int64s
 
-    def about(self, *, first: bool, streams: tuple[Contents, Contents]) -> pa.Table:
+    def about(self, *, first: bool, shards: tuple[Shard, Shard]) -> pa.Table:
         """Return the notices with the events of one stream in front, and the others besides.
 
         The columns of the others have the name of their stream before their own.
         """
+        streams = tuple(shard.stream for shard in shards)
         if first:
-            return with_columns(self.first, self.second, streams[1].stream.name)
-        kinds = streams[0].kinds
-        ours, theirs = (figure_names(each.stream, kinds=kinds) for each in streams)
-        renamed = {ours[name]: theirs[name] for name in ours}
-        mine = [*NAMES, *streams[0].stream.attributes]
+            return with_columns(self.first, self.second, streams[1].name)
+        ours, theirs = (shard.layout().figures for shard in shards)
+        renamed = {ours[name]: theirs.get(name) for name in ours}
+        mine = [*NAMES, *streams[0].attributes]
         columns = {
-            renamed.get(name, name): self.first[name]
-            for name in self.first.column_names
-            if name not in mine
+            name: self.first[each]
+            for each in self.first.column_names
+            if each not in mine and (name := renamed.get(each, each)) is not None
         }
         front = ("query_id", "kind", "event")
         table = {name: columns.pop(name) for name in front}
         table |= {name: self.second[name] for name in NAMES}
         table["reason"] = columns.pop("reason")
-        table |= {name: self.second[name] for name in streams[1].stream.attributes}
+        table |= {name: self.second[name] for name in streams[1].attributes}
         beside = self.first.select(mine)
-        return with_columns(pa.table(table | columns), beside, streams[0].stream.name)
+        return with_columns(pa.table(table | columns), beside, streams[0].name)
 
 
 def with_columns(notices: pa.Table, events: pa.Table, stream: str) -> pa.Table:

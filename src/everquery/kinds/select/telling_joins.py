@@ -96,22 +96,16 @@ def tell_joins(
     for slot in slots[flags[slots] & LIVE_MASK == LIVE].tolist():
         plan = index.plans[index.plan[slot]]
         second = plan.sources[1].stream
-        if call.stream not in (asked.stream.name, second):
+        if second not in others or call.stream not in (asked.stream.name, second):
             continue
         try:
-            told = _told(index, slot, flags, [asked, _known(others, second)], call)
+            told = _told(index, slot, flags, [asked, others[second]], call)
         except EverqueryError as error:
             index.report(slot, asked.said.ids(np.array([slot], np.int32))[0], str(error))
             continue
         if told is not None:
             found.setdefault(second, []).append((slot, told))
     return [_changed(second, told) for second, told in found.items()]
-
-
-def _known(others: Mapping[str, Asked], name: str) -> Asked:
-    if name not in others:
-        raise EverqueryError(f"it joins stream {name!r}, which this engine lacks; open one of both")
-    return others[name]
 
 
 class _Found(NamedTuple):
