@@ -17,14 +17,13 @@ from everquery.kinds.answer import PLACE, Asked, AskedQuery
 from everquery.kinds.select.differences import told_differences
 from everquery.kinds.select.index import SelectIndex
 from everquery.kinds.select.joins import grown_pairs, joined_rows
-from everquery.kinds.select.plan import Plan
+from everquery.kinds.select.plan import IN_TREES, Plan
 from everquery.kinds.select.results import Held
 from everquery.kinds.select.sides import latest, sides_of
 from everquery.kinds.select.tables import aggregates_table, one_row, rows_table
 from everquery.kinds.select.windows import Moment, Window, window_of
 
 MOST_ROWS = 10_000_000  # of an answer that is given at once
-IN_TREES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,11 @@ class Place:
     read: int = 0
 
     def __str__(self) -> str:
-        each = [self.mark, self.read, *([each.rows, each.now] for each in self.moments)]
-        return json.dumps(each)
+        moments = "".join(
+            f", [{each.rows}, {each.now if isinstance(each.now, int) else json.dumps(each.now)}]"
+            for each in self.moments
+        )
+        return f"[{self.mark}, {self.read}{moments}]"
 
     @classmethod
     def read_text(cls, text: str, now: Place) -> Place:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Literal
 
 from everquery.queries.sql.literals import print_number, print_span
 from everquery.queries.sql.quotes import print_name, print_string
 
 COUNT_DISTINCT = "COUNT DISTINCT"
-FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR_POP")  # as they are written
+IN_TREES = ("COUNT", "SUM", "AVG", "MIN", "MAX")  # those that a ranked tree answers
+FUNCTIONS = (*IN_TREES, "VAR_POP")  # as they are written
 
 Number = int | float
 BoundKind = Literal["now", "oldest", "ago", "rows_ago", "time", "row"]
@@ -136,7 +138,7 @@ class Source:
     alias: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A select query without its box and its key.
 
@@ -163,20 +165,25 @@ class Plan:
     groups: tuple[Column, ...] = ()
     having: tuple[Having, ...] = ()
 
-    @property
+    @cached_property
     def joins(self) -> bool:
         """Whether it is over two streams."""
         return len(self.sources) == 2
 
-    @property
+    @cached_property
     def aggregates(self) -> bool:
         """Whether the answer is made of aggregates."""
         return bool(self.groups) or any(item.function for item in self.items)
 
-    @property
+    @cached_property
     def by_rows(self) -> bool:
         """Whether the window counts rows."""
         return bool(self.begin.by_rows or self.end.by_rows)
+
+    @cached_property
+    def named_items(self) -> list[tuple[str, Item]]:
+        """What is selected, by what the answer calls it."""
+        return [(self.name_of(item), item) for item in self.items]
 
     @property
     def window(self) -> str:

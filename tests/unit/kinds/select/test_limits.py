@@ -115,12 +115,6 @@ def test_what_is_no_place_is_refused(place):
 # -- joins --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tell", ["matches", "changes"])
-def test_a_join_that_is_to_tell_says_how_changes_are_read(tell):
-    with pytest.raises(eq.InvalidQueryError, match=r"leave EMIT out, and let invoke\(id, since="):
-        eq.Select("j", JOIN, tell=tell)
-
-
 @pytest.mark.parametrize(
     "statement",
     [
