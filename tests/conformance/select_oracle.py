@@ -259,6 +259,25 @@ class Asked:
             found = [(row, other) for (row,) in found for other in others]
         return [each for each in found if self.matches(each)]
 
+    def completed(self, books: dict[str, Book], called: str, start: int, before) -> list[tuple]:
+        """Return the pairs of a join that the rows of a stream from one on complete, in order.
+
+        Each is in the window as of the row that completes it; `before` is how far that stream's
+        time had come before these rows.
+        """
+        (other,) = (name for name in self.streams if name != called)
+        book, found = books[called], []
+        known = [now for now in (before, books[other].now) if now is not None]
+        for row in book.rows[start:]:
+            known.append(row.t)
+            then = Book(called, book.grace, rows=book.rows[: row.number + 1], base=book.base)
+            if row not in self.window(then, max(known)):
+                continue
+            for match in self.window(books[other], max(known)):
+                pair = (row, match) if called == self.streams[0] else (match, row)
+                found += [pair] if self.matches(pair) else []
+        return found
+
     def shown(self, found: list[tuple[Row, ...]]) -> list[tuple]:
         """Return the answer of these rows."""
         if self.aggregates:
@@ -292,7 +311,7 @@ def make_edges(rng: random.Random, *, told: str, bounded: bool) -> dict:
     if told == "matches" and shape == "landmark":
         shape = "oldest"
     if bounded and shape in ("landmark", "oldest"):
-        shape = "snapshot"
+        shape = "snapshot" if told == "nothing" else "sliding"
     match shape:
         case "sliding":
             begin = Edge(scale, True)
@@ -355,7 +374,7 @@ def make_aggregates(rng: random.Random, columns: list[str], count: int) -> tuple
     return tuple(made)
 
 
-MORE: list[str] = []
+MORE = ["VAR_POP", "DISTINCT"]
 
 
 def make_term(rng: random.Random, columns: list[str]) -> Term:
@@ -377,23 +396,29 @@ def make_join(rng: random.Random, name: str, streams: list[str]) -> Asked:
         terms = [*terms, Term(f"{second}.x", rng.choice(["<", ">="]), None, rng.choice(NUMBERS))]
     if rng.random() < 0.3:
         terms = [*terms, Term(f"{first}.y", rng.choice(["<", ">="]), None, rng.choice(NUMBERS))]
+    told = rng.choice(["nothing", "matches", "changes"])
     said = {
+        "tell": told,
         "streams": (first, second),
         "terms": tuple(terms),
         "key": (f"{rng.choice([first, second])}.k", rng.choice(KEYS))
         if rng.random() < 0.2
         else None,
-        **make_edges(rng, told="nothing", bounded=True),
+        **make_edges(rng, told=told, bounded=True),
     }
     names = [f"{s}.{c}" for s in (first, second) for c in "ktxy"]
     shape = rng.choice(["rows", "rows", "distinct", "all", "group"])
+    if told == "matches" or (told == "changes" and shape == "distinct"):
+        shape = "rows"
+    if told == "changes" and shape == "group" and both[0] not in terms:
+        shape = "all"
     if shape in ("rows", "distinct"):
         columns = tuple((c, f"c{i}") for i, c in enumerate(rng.sample(names, rng.randint(1, 4))))
         return Asked(name, columns=columns, distinct=shape == "distinct", **said)
     group = (rng.choice([f"{first}.k", f"{second}.k"]),) if shape == "group" else None
     columns = tuple((c, f"c{i}") for i, c in enumerate(group or ()))
     numbers = [n for n in names if n[-1] in "xy"]
-    made = make_aggregates(rng, numbers, rng.randint(1, 3))
+    made = make_aggregates(rng, numbers, 1 if told == "changes" else rng.randint(1, 3))
     return Asked(name, columns=columns, group=group, aggregates=made, **said)
 
 

@@ -62,6 +62,7 @@ class World:
         self.needed_before = dict.fromkeys(names, 0)
         self.clock = dict.fromkeys(names, rng.randint(0, 10))
         self.count = 0
+        self.pair_ids: set[bytes] = set()
 
     def say(self, what) -> None:
         self.log.append(str(what))
@@ -170,39 +171,42 @@ class World:
         else:
             told = self.engine.process(table, stream=name).to_pylist()
         book = self.books[name]
-        before = len(book.rows)
+        before, now = len(book.rows), book.now
         book.take(events)
-        self.check_told(name, told, before)
+        self.check_told(name, told, before, now)
 
     def step_time(self) -> None:
-        if len(self.streams) > 1:
-            return
-        rng, (name, book) = self.rng, next(iter(self.books.items()))
+        rng = self.rng
+        name = rng.choice(list(self.books))
+        book = self.books[name]
         if book.newest is None:
             return
-        before = len(book.rows)
+        of = {"stream": name} if len(self.streams) > 1 else {}
+        before, now = len(book.rows), book.now
         what = rng.choice(["advance", "advance", "flush", "reset_time"])
         if what == "advance":
             to = book.newest + rng.choice([0, 1, 3, 12])
             self.clock[name] = max(self.clock[name], to)
-            self.say((what, to))
-            told = self.engine.advance(self.time(to))
+            self.say((what, name, to))
+            told = self.engine.advance(self.time(to), **of)
             book.advance(to)
         elif what == "flush":
-            self.say(what)
-            told = self.engine.flush()
+            self.say((what, name))
+            told = self.engine.flush(**of)
             book.flush()
         else:
             if rng.random() < 0.7:
                 return
             to = book.newest - rng.randint(0, 8)
-            self.say((what, to))
-            self.engine.reset_time(self.time(to))
+            self.say((what, name, to))
+            self.engine.reset_time(self.time(to), **of)
+            for live in self.live.values():  # rows come back that may be gone
+                live.tainted = live.tainted or len(live.asked.streams) > 1
             book.reset_time(to)
             self.clock[name] = to
             self.needed_before[name] = len(book.rows)
             return
-        self.check_told(name, told.to_pylist(), before)
+        self.check_told(name, told.to_pylist(), before, now)
 
     def step_register(self) -> None:
         self.count += 1
@@ -222,7 +226,12 @@ class World:
             return
         since = {name: len(self.books[name].rows) for name in asked.streams}
         live = Live(asked, since)
-        if asked.tell == "changes":
+        if asked.tell == "changes" and len(asked.streams) == 2:
+            now = asked.now(self.books)
+            cuts = [[row.number for row in asked.window(self.books[name], now)]
+                    + [len(self.books[name].rows)] for name in asked.streams]  # fmt: skip
+            live.cutoffs = {(c, d): {} for c in cuts[0] for d in cuts[1]}
+        elif asked.tell == "changes":
             book = self.books[asked.streams[0]]
             live.cutoffs = {c: {} for c in {*range(book.base, len(book.rows) + 1)}}
         self.live[asked.id] = live
@@ -247,6 +256,7 @@ class World:
         elif what == "resume":
             if live.paused:
                 self.engine.resume(name)
+                live.tainted = live.tainted or len(live.asked.streams) > 1
             live.paused = False
         elif what == "same":
             self.engine.sql(live.asked.sql("CREATE OR REPLACE"))
@@ -372,22 +382,26 @@ class World:
 
     # Telling
 
-    def check_told(self, stream: str, told: list[dict], before: int) -> None:
+    def check_told(self, stream: str, told: list[dict], before: int, now: int | None) -> None:
         book = self.books[stream]
         by_query: dict[str, list] = {}
         for row in told:
             if row["kind"] == "select":
                 by_query.setdefault(row["query_id"], []).append(row)
         for name, live in self.live.items():
-            if live.asked.streams[0] != stream or len(live.asked.streams) > 1:
-                assert name not in by_query or live.asked.streams[0] == stream
+            if stream not in live.asked.streams:
+                assert name not in by_query
                 continue
             got = by_query.pop(name, [])
             if live.paused or live.asked.tell == "nothing":
                 assert not got, ("told though silent", live.asked.sql(), got)
                 continue
             assert all(row["reason"] is None for row in got)
-            if live.asked.tell == "matches":
+            if len(live.asked.streams) == 2 and live.asked.tell == "matches":
+                self.check_pairs(live, got, stream, before, now)
+            elif len(live.asked.streams) == 2:
+                self.check_changes(live, got, stream)
+            elif live.asked.tell == "matches":
                 self.check_matches(live, got, book, before)
             else:
                 self.check_changes(live, got)
@@ -400,11 +414,38 @@ class World:
         found = [tuple(self.number(row[name]) for name in columns) for row in got]
         assert found == expected, ("matches", live.asked.sql(), found, expected)
 
-    def check_changes(self, live: Live, got) -> None:
+    def pair_told(self, asked: Asked, row: dict, called: str) -> tuple:
+        """Return both events that a notice of a join is about, in the order of its streams."""
+        names = ("key", "seq", "time", "x", "y")
+        events = []
+        for stream in asked.streams:
+            of = "" if stream == called else f"{stream}."
+            events.append(tuple(self.number(row[of + name]) for name in names))
+        return tuple(events)
+
+    def check_pairs(self, live: Live, got, called: str, before: int, now: int | None) -> None:
+        """Each pair that an event completes is told at it, as far as its rows are kept."""
         asked = live.asked
-        keep = self.keeps[asked.streams[0]]
+        (other,) = (name for name in asked.streams if name != called)
+        sure, side = self.sure_from(other, live), asked.streams.index(other)
+        pairs = asked.completed(self.books, called, before, now)
+        by_name = {tuple((r.k, r.seq, r.t, r.x, r.y) for r in pair): pair for pair in pairs}
+        found = [self.pair_told(asked, row, called) for row in got]
+        assert all(row["event"] == "match" for row in got)
+        assert all(each in by_name for each in found), ("pairs", asked.sql(), found, by_name)
+        assert found == [each for each in by_name if each in set(found)], "in order, each once"
+        missing = [pair for name, pair in by_name.items()
+                   if name not in found and pair[side].number >= sure]  # fmt: skip
+        assert not missing, ("pairs", asked.sql(), missing)
+        ids = [row["notice_id"] for row in got]
+        assert not self.pair_ids.intersection(ids)
+        self.pair_ids.update(ids)
+        assert len(set(ids)) == len(ids)
+
+    def check_changes(self, live: Live, got, called: str | None = None) -> None:
+        asked = live.asked
         if (
-            keep not in (None, "all")
+            any(self.keeps[name] not in (None, "all") for name in asked.streams)
             or any(self.restored.values())
             or any(self.needed_before.values())
         ):
@@ -414,11 +455,15 @@ class World:
         found = asked.found(self.books)
         kept, tried = {}, []
         for cut, told in live.cutoffs.items():
-            answer = told_state(asked, [each for each in found if each[0].number >= cut])
+            answer = told_state(asked, [each for each in found if is_behind(each, cut)])
             expected = told_changes(told, answer)
             if asked.aggregates:
                 keyed = bool(asked.group)
                 seen = [(row["event"], row["key"] if keyed else None, row["value"]) for row in got]
+            elif called is not None:
+                pairs = [self.pair_told(asked, row, called) for row in got]
+                seen = [(row["event"], tuple(each[:2] for each in pair), pair[0][2])
+                        for row, pair in zip(got, pairs, strict=True)]  # fmt: skip
             else:
                 seen = [(row["event"], (row["key"], row["seq"]), self.number(row["time"]))
                         for row in got]  # fmt: skip
@@ -470,8 +515,16 @@ def changes_of(asked: Asked, old: list, now: list) -> list[tuple]:
     return rows + [("insert", *row) for row in show([each for each in now if each not in old])]
 
 
+def is_behind(found: tuple, cut) -> bool:
+    """Tell whether all rows come from the ones on at which a query may have begun to see them."""
+    cuts = cut if isinstance(cut, tuple) else (cut,)
+    return all(row.number >= each for row, each in zip(found, cuts, strict=True))
+
+
 def told_state(asked: Asked, found: list) -> dict:
     """Return what EMIT CHANGES keeps its owner informed of: rows by name, or values by key."""
+    if not asked.aggregates and len(asked.streams) == 2:
+        return {tuple((row.k, row.seq) for row in each): each[0].t for each in found}
     if not asked.aggregates:
         return {(each[0].k, each[0].seq): each[0].t for each in found}
     groups: dict = {}

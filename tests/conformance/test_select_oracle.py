@@ -11,7 +11,7 @@ import pytest
 
 import everquery as eq
 from everquery.history import history as keeping
-from everquery.kinds.select import index as selecting
+from everquery.kinds.select import matching as selecting
 from tests.conformance.select_worlds import run_world
 
 FIRST = int(os.environ.get("EVERQUERY_FIRST_WORLD", "0"))

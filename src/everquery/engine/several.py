@@ -14,6 +14,8 @@ import everquery.registry as registries
 from everquery.core.framing import DamagedError, pack, unpack
 from everquery.engine.arguments import ids_of, listed
 from everquery.engine.engine import Engine
+from everquery.engine.joining import Joining
+from everquery.engine.notice import notices_of
 from everquery.engine.results import Registered
 from everquery.errors import (
     InvalidBatchError,
@@ -72,8 +74,7 @@ class SeveralStreams(Engine):
         first = next(iter(self._engines.values()))
         self._lock = first._lock
         self._state = first._state
-        self._shared_at: list[int] = []
-        self._share_needs()
+        self._joining = Joining(self._engines)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - it never returns
         if name in ("_log", "_history", "_callbacks"):  # what only the engine of one stream has
@@ -137,9 +138,12 @@ class SeveralStreams(Engine):
 
     def process(self, batch: Any, *, now: Any = None, stream: str | None = None) -> pa.Table:  # noqa: ANN401 - as `Engine.process`
         """Take in a batch of events of a stream, and return the notices."""
-        told = self._of(stream).process(batch, now=now)
-        self._share_new_needs()
-        return told
+        engine = self._of(stream)
+        return self._called(engine, lambda: engine.process(batch, now=now))
+
+    def _called(self, engine: Engine, act: Callable[[], pa.Table]) -> pa.Table:
+        """Return the notices of a call on a stream, and of joins that tell of it."""
+        return self._joining.call(engine, act)
 
     def push(
         self,
@@ -150,13 +154,18 @@ class SeveralStreams(Engine):
         **columns: Any,  # noqa: ANN401 - as `Engine.push`
     ) -> list[Notice]:
         """Take in one event of a stream, and return its notices."""
-        told = self._of(stream).push(event, **columns)
-        self._share_new_needs()
+        engine = self._of(stream)
+        if self._joining.beside[engine.stream.name]:
+            given = columns if event is None else event
+            return notices_of(self.process([given], stream=stream))
+        told = engine.push(event, **columns)
+        self._joining.look_again()
         return told
 
     def advance(self, time: Any, *, stream: str | None = None) -> pa.Table:  # noqa: ANN401 - as `Engine.advance`
         """Say that the time of a stream has come this far."""
-        return self._of(stream).advance(time)
+        engine = self._of(stream)
+        return self._called(engine, lambda: engine.advance(time))
 
     def reset_time(self, time: Any, *, stream: str | None = None) -> None:  # noqa: ANN401 - as above
         """Set the newest time of a stream back."""
@@ -164,11 +173,13 @@ class SeveralStreams(Engine):
 
     def flush(self, *, stream: str | None = None) -> pa.Table:
         """Let out all events of a stream that the grace holds back."""
-        return self._of(stream).flush()
+        engine = self._of(stream)
+        return self._called(engine, engine.flush)
 
     def expire(self, keys: Any, *, stream: str | None = None) -> pa.Table:  # noqa: ANN401 - as `Engine.expire`
         """Forget keys of a stream now, and return their leaves."""
-        return self._of(stream).expire(keys)
+        engine = self._of(stream)
+        return self._called(engine, lambda: engine.expire(keys))
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -187,12 +198,20 @@ class SeveralStreams(Engine):
         named = {str(name) for each in queries for name in each.streams[:1]}
         engine = self._of(stream or (named.pop() if len(named) == 1 else None))
         for each in queries:
-            for other in each.streams[1:]:
-                reason = each.misfit_of_other(self._of(other).stream)
-                if reason:
-                    raise InvalidQueryError(f"query {each.id!r}: {reason}")
+            self._check_others(each, engine.stream)
         engine.register(queries, replace=replace, **further)
-        self._share_needs()
+        self._joining.look()
+
+    def _check_others(self, query: Query, first: Stream) -> None:
+        """Raise if a query can't be on the other streams that it names."""
+        for name in query.streams[1:]:
+            other = self._of(name)
+            reason = query.misfit_of_other(other.stream, first)
+            kind = other._shard.time_type
+            if reason is None and kind is not None:
+                reason = query.misfit_of_times(kind, other.stream)
+            if reason:
+                raise InvalidQueryError(f"query {query.id!r}: {reason}")
 
     def _check_free(self, query_id: str, *, replace: bool) -> None:
         for engine in self._engines.values():
@@ -205,13 +224,13 @@ class SeveralStreams(Engine):
     def register_table(self, table: Any, *, stream: str | None = None, **said: Any) -> Registered:  # noqa: ANN401 - as `Engine`
         """Register a table of queries on a stream."""
         done = self._of(stream).register_table(table, **said)
-        self._share_needs()
+        self._joining.look()
         return done
 
     def deregister(self, query_id: str | Iterable[str]) -> None:
         """End a query, or several."""
         self._everywhere(query_id, Engine.deregister)
-        self._share_needs()
+        self._joining.look()
 
     def pause(self, query_id: str | Iterable[str]) -> None:
         """Let a query, or several, emit nothing until it is resumed."""
@@ -236,15 +255,16 @@ class SeveralStreams(Engine):
         for each in statements:
             if isinstance(each, CreateQuery):
                 self._check_free(each.query.id, replace=each.replace)
+                self._check_others(each.query, self._of(each.stream_name).stream)
         name = next((each for each in names if each is not None), None)
         if name is None:
             found = [engine.sql(text, parameters) for engine in self._engines.values()]
-            self._share_needs()
+            self._joining.look()
             shown = [each for each in found if each is not None]
             return pa.concat_tables(shown, promote_options="permissive") if shown else None
         engine = self._engines[name]
         shown_table = engine.run(statements)
-        self._share_needs()
+        self._joining.look()
         return shown_table
 
     def _known_stream(self, name: str) -> Stream:
@@ -325,7 +345,7 @@ class SeveralStreams(Engine):
     def refresh(self) -> int:
         """Follow the registry's log to its end; return how many queries its changes name."""
         found = sum(engine.refresh() for engine in self._engines.values())
-        self._share_needs()
+        self._joining.look()
         return found
 
     # -- state --------------------------------------------------------------------------------
@@ -362,28 +382,12 @@ class SeveralStreams(Engine):
             for name, engine in self._engines.items():
                 engine.restore(before[name])
             raise
-        self._share_needs()
+        self._joining.look()
 
     def close(self) -> None:
         """Close the engines of all streams."""
         for engine in self._engines.values():
             engine.close()
-
-    def _share_new_needs(self) -> None:
-        """Do so again if others have changed queries in the registry."""
-        if self._shared_at != [engine.position for engine in self._engines.values()]:
-            self._share_needs()
-
-    def _share_needs(self) -> None:
-        """Let each stream keep the rows that joins of other streams need."""
-        self._shared_at = [engine.position for engine in self._engines.values()]
-        wanted: dict[str, list[Any]] = {name: [] for name in self._engines}
-        for engine in self._engines.values():
-            for other, need in engine.needs_of_others():
-                if other in wanted:
-                    wanted[other].append(need)
-        for name, needs in wanted.items():
-            self._engines[name].keep_for_others(needs)
 
 
 def _folder_of(

@@ -24,7 +24,14 @@ from everquery.history.places import Place
 from everquery.history.replay import joined_steps, replay_step, split_at
 from everquery.queries.begin import OLDEST, Begin
 from everquery.queries.changes import Register, RegisterBlocks
-from everquery.shard.past import check_movable, hand_over, kinds_of, mark_of, shard_at
+from everquery.shard.past import (
+    check_movable,
+    check_one_stream,
+    hand_over,
+    kinds_of,
+    mark_of,
+    shard_at,
+)
 from everquery.shard.shard import Shard
 from everquery.shard.untold import as_backfill, fit
 
@@ -113,6 +120,7 @@ class Backfill:
     def _start(self) -> None:
         """Find the place where the queries begin."""
         shard, history = self._shard(), self._history
+        check_one_stream(self._change)
         if not self._is_tried:
             shard.check(self._change)
             check_movable(self._change, shard)

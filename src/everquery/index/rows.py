@@ -224,6 +224,36 @@ class Changed:
     salt: Uint64s
 
 
+@dataclass(slots=True)
+class ChangedPairs:
+    """What is told at the end of a call, of pairs of events of two streams.
+
+    Attributes
+    ----------
+    other : str
+        The second stream.
+    slot : int64
+    code : uint8
+        Which of the kind's outcomes.
+    first, second : mappings
+        Of the events of either stream: key, time, seq, weight and values.
+    figures : as in `Findings`
+    salt : uint64
+        What the ids have besides query, outcome and both events.
+    place : int64
+        After how many events of the call each is told.
+    """
+
+    other: str
+    slot: Int64s
+    code: Bytes
+    first: Mapping[str, Array]
+    second: Mapping[str, Array]
+    figures: Mapping[str, Array]
+    salt: Uint64s
+    place: Int64s
+
+
 @dataclass(frozen=True, slots=True)
 class NoticeColumn:
     """A column that the notices of a kind have besides those of all notices.
@@ -295,6 +325,9 @@ class Said(Protocol):
 
     def text(self, name: str, slots: Int32s) -> pa.Array | None:
         """Return a text of queries; None if no query has it."""
+
+    def ids(self, slots: Int32s) -> list[str]:
+        """Return the ids of queries."""
 
 
 @dataclass(slots=True)  # frozen, it would take three times as long to make

@@ -54,6 +54,8 @@ class SaidColumns:
         As in a block.
     spans, zones, texts : dicts of columns
         Those that some query has.
+    time_type : Arrow type or None
+        That of the stream's times, once it is known.
     """
 
     stream: Stream
@@ -63,6 +65,7 @@ class SaidColumns:
     spans: Mapping[str, SpanColumn]
     zones: Mapping[str, pa.Array]
     texts: Mapping[str, pa.Array] = field(default_factory=dict)
+    time_type: pa.DataType | None = None
 
     def has_span(self, name: str) -> Bools:
         """Tell which queries have a span."""
@@ -301,8 +304,33 @@ class Query:
         """The streams that a query over several names, that which it is registered on first."""
         return ()
 
-    def misfit_of_other(self, stream: Stream) -> str | None:
-        """Return why another stream that the query names can't be this one, or None."""
+    def misfit_of_other(self, stream: Stream, first: Stream) -> str | None:
+        """Return why another stream that the query names can't be this one, or None.
+
+        Parameters
+        ----------
+        first : Stream
+            The one that it is registered on.
+        """
+        return None
+
+    @property
+    def tells_of_several(self) -> bool:
+        """Whether its notices are about events of several streams, so that it needs all of them."""
+        return False
+
+    @classmethod
+    def rows_of_several(
+        cls, options: Mapping[str, Bools], texts: Mapping[str, pa.Array], n: int
+    ) -> Bools:
+        """Tell which queries of a block of `n` have notices about events of several streams."""
+        return np.zeros(n, np.bool_)
+
+    def misfit_of_times(self, kind: pa.DataType, stream: Stream) -> str | None:
+        """Return why the query can't be on a stream whose times have this type, or None.
+
+        Spans that its fields declare are looked at anyway.
+        """
         return None
 
     @classmethod

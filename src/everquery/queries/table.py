@@ -93,7 +93,9 @@ def check_table(
         for each in spec.numbers
     }
     texts = {name: columns[name] for name in spec.texts}
-    said = SaidColumns(stream, _keyed(columns), options, numbers, _used(spans), zones, texts)
+    said = SaidColumns(
+        stream, _keyed(columns), options, numbers, _used(spans), zones, texts, time_type
+    )
     for rows, reason in (*bad_zones(zones), *spec.bad_rows(said)):
         problems.note(rows, reason)
     if beyond_quota is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from everquery.errors import InvalidQueryError
@@ -36,22 +37,31 @@ def ask_query(
             f"query {query_id!r} is a {kind.name} query; only {others} queries"
             f" {able[0].questions[question].says}"
         )
-    flags = contents.catalog.flags[slot]
-    options = {name: bool(flags & flag) for name, flag in option_flags(kind.spec.options).items()}
+    options = _options(kind.spec.options, int(contents.catalog.flags[slot]))
     query = AskedQuery(query_id, slot, options)
     return kind.questions[question].ask(_asked(contents, kind), query, **said)
 
 
+@lru_cache(1_024)
+def _options(names: tuple[str, ...], flags: int) -> Mapping[str, bool]:
+    """Return which options of a kind are set; nobody writes into what is returned."""
+    return {name: bool(flags & flag) for name, flag in option_flags(names).items()}
+
+
 def ask_kind(contents: Contents, question: str, said: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as above
     """Return the answer to a question that is about all queries of the kind that answers it."""
-    kind = next(each for each in contents.kinds.values() if question in each.questions)
+    kind = kind_of_question(contents, question)
     return kind.questions[question].ask(_asked(contents, kind), **said)
+
+
+def kind_of_question(contents: Contents, question: str) -> Kind:
+    """Return the kind that answers a question about all its queries."""
+    return next(each for each in contents.kinds.values() if question in each.questions)
 
 
 def asked_by(contents: Contents, question: str) -> Asked:
     """Return what the answers to a question may use."""
-    kind = next(each for each in contents.kinds.values() if question in each.questions)
-    return _asked(contents, kind)
+    return _asked(contents, kind_of_question(contents, question))
 
 
 def _asked(contents: Contents, kind: Kind) -> Asked:

@@ -109,6 +109,11 @@ class Contents:
         """Return a text of queries; None if no query has it."""
         return self.catalog.texts_of(name, slots)
 
+    def ids(self, slots: Int32s) -> list[str]:
+        """Return the ids of queries."""
+        found: list[str] = self.catalog.names.strings().take(pa.array(slots)).to_pylist()
+        return found
+
     def begin_lives(self) -> None:
         """Let the lives of queries begin that waited for the first event, if it has come."""
         rules, kind = self.hygiene.rules, self.admission.time_type

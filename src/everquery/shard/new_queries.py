@@ -18,8 +18,11 @@ from everquery.state.catalog import SEED, Catalog
 from everquery.stream import Stream
 
 
-def check_spans(query: Query, kind: pa.DataType) -> None:
+def check_spans(query: Query, kind: pa.DataType, stream: Stream) -> None:
     """Raise if a query's spans can't be told in times of this type."""
+    reason = query.misfit_of_times(kind, stream)
+    if reason:
+        raise InvalidQueryError(f"query {query.id!r}: {reason}")
     for name in query.spans:
         span = getattr(query, name)
         if span is None:

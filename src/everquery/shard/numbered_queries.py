@@ -77,7 +77,7 @@ class NumberedQueries:
         for query in queries:
             check_fit(query, contents.stream)
             if not following and time_type is not None:
-                check_spans(query, time_type)
+                check_spans(query, time_type, contents.stream)
             if query.key is not None:
                 key_type = contents.keys.check_query_key(query.key, key_type)
             if query.id in fresh:

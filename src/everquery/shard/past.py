@@ -22,6 +22,7 @@ from everquery.core.framing import Content
 from everquery.core.parts import Part, Saved
 from everquery.errors import InvalidQueryError
 from everquery.queries.changes import Register, RegisterBlocks
+from everquery.queries.of_several import of_several
 from everquery.shard.parts.keys import KeysPart
 from everquery.shard.parts.known import live_of_kind, own_parts
 from everquery.shard.shard import Shard
@@ -168,6 +169,15 @@ def kinds_of(change: Register | RegisterBlocks) -> set[str]:
     if isinstance(change, Register):
         return {query.kind for query in change.queries}
     return {block.kind for block in change.blocks}
+
+
+def check_one_stream(change: Register | RegisterBlocks) -> None:
+    """Raise if what queries would have told in the past can't be known from one stream."""
+    for _, query_id in of_several(change)[:1]:
+        raise InvalidQueryError(
+            f"query {query_id!r} tells of two streams, and it is not kept in which order their"
+            " events came; it begins now (leave out begin), and invoke reads its past"
+        )
 
 
 def check_movable(change: Register | RegisterBlocks, shard: Shard) -> None:

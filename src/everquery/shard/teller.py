@@ -51,6 +51,10 @@ class Teller:
                 if kind in self._contents.kinds:
                     self._queries.see(kind)
             return joined(before, self.write(told), self._contents.catalog)
+        return self.write_alone(told)
+
+    def write_alone(self, told: list[Notices]) -> pa.Table:
+        """Return notices as a table, without those of the past."""
         layout = self.layout()
         if not any(map(len, told)):
             return layout.no_notices

@@ -27,7 +27,7 @@ from everquery.sharding.logged_queries import LogPart
 from everquery.sharding.packing import Unpacked, unpack
 from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import HeldOut, Quarantine
-from everquery.sharding.routing import across_keys, leaves, queries_of, without, wrong_keys
+from everquery.sharding.routing import across_keys, joins, leaves, queries_of, without, wrong_keys
 from everquery.sharding.shard_history import fill, keep, record
 from everquery.state.partial import Partial
 from everquery.stream import Stream
@@ -301,7 +301,7 @@ class _Batch:
         misfits = wrong_keys(change, self.job.key_type) | strangers(change, self.job.stream)
         if self.job.stream.key is not None and not self.job.is_wide(self.number):
             misfits |= across_keys(change)
-        return misfits
+        return misfits | joins(change)
 
     def _lap(self, name: str) -> None:
         now = perf_counter()

@@ -17,6 +17,7 @@ from everquery.queries import Query
 from everquery.queries.block import QueryBlock
 from everquery.queries.changes import Change, Register, RegisterBlocks
 from everquery.queries.known import spec_of
+from everquery.queries.of_several import of_several
 from everquery.registry.codec import encode_change, names_in
 from everquery.registry.rows import LogRow, change_of
 from everquery.registry.strangers import read_widely
@@ -202,6 +203,13 @@ def across_keys(change: Change) -> dict[tuple[str, str], str]:
             found += [(block.kind, query_id) for query_id in ids.to_pylist()]
     return dict.fromkeys(
         found, "it looks at all keys together, and this job has no wide shards (wide_shards=1)"
+    )
+
+
+def joins(change: Change) -> dict[tuple[str, str], str]:
+    """Return the queries of a change that a job of one stream can't run, with the reason."""
+    return dict.fromkeys(
+        of_several(change), "it tells of two streams, and a job has one; open an Engine of both"
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 import pyarrow as pa
 
 from everquery.core.arrays import Int64s
@@ -18,10 +17,10 @@ from everquery.kinds.answer import PLACE, Asked, AskedQuery
 from everquery.kinds.select.differences import told_differences
 from everquery.kinds.select.index import SelectIndex
 from everquery.kinds.select.joins import grown_pairs, joined_rows
-from everquery.kinds.select.plan import Plan
+from everquery.kinds.select.plan import IN_TREES, Plan
 from everquery.kinds.select.results import Held
-from everquery.kinds.select.store import RowStore
-from everquery.kinds.select.tables import Side, aggregates_table, one_row, rows_table
+from everquery.kinds.select.sides import latest, sides_of
+from everquery.kinds.select.tables import aggregates_table, one_row, rows_table
 from everquery.kinds.select.windows import Moment, Window, window_of
 
 MOST_ROWS = 10_000_000  # of an answer that is given at once
@@ -46,8 +45,11 @@ class Place:
     read: int = 0
 
     def __str__(self) -> str:
-        each = [self.mark, self.read, *([each.rows, each.now] for each in self.moments)]
-        return json.dumps(each)
+        moments = "".join(
+            f", [{each.rows}, {each.now if isinstance(each.now, int) else json.dumps(each.now)}]"
+            for each in self.moments
+        )
+        return f"[{self.mark}, {self.read}{moments}]"
 
     @classmethod
     def read_text(cls, text: str, now: Place) -> Place:
@@ -96,15 +98,13 @@ class Reader:
     def __init__(self, asked: Sequence[Asked], slot: int, *, lazy: bool, partial: bool) -> None:
         index = cast("SelectIndex", asked[0].index)
         index.read_plans(asked[0].said)
-        for each in asked:
-            _have_rows(each)
         self._index, self._slot, self._lazy = index, slot, lazy
         self._partial = partial
         self.plan: Plan = index.plans[index.plan[slot]]
         if self.plan.joins and len(asked) == 1:
             both = " and ".join(repr(source.stream) for source in self.plan.sources)
             raise InvalidQueryError(f"the query joins {both}; open an Engine of both streams")
-        self.sides = [_side(each, self.plan) for each in asked]
+        self.sides = sides_of(asked, self.plan)
         self.held: Held = index.held(slot, lazy=lazy) if index.store else Held()
 
     def mark(self, query_id: str) -> int:
@@ -113,8 +113,7 @@ class Reader:
 
     def moments(self) -> tuple[Moment, ...]:
         """Return what an answer of now is as of; all streams of a join have the same now."""
-        nows = [side.now for side in self.sides if side.now is not None]
-        now = max(nows, default=None)
+        now = latest(side.now for side in self.sides)
         return tuple(Moment(side.store.end, now) for side in self.sides)
 
     def windows(self, moments: Sequence[Moment]) -> list[Window]:
@@ -181,6 +180,8 @@ class Reader:
         plan = self.plan
         if plan.groups or plan.joins or plan.having:
             return None
+        if any(item.function not in IN_TREES for item in plan.items):
+            return None
         (window,) = self.windows(moments)
         if not window.is_piece:
             return None
@@ -195,28 +196,6 @@ class Reader:
                 tree = self.held.tree(name, lambda rows, name=name: side.numbers(name, rows))  # type: ignore[misc]
                 found.append(tree.between(begin, end))
         return one_row(plan, found)
-
-
-def _have_rows(asked: Asked) -> None:
-    """Have the rows that the stream keeps, where no event came since a query was registered."""
-    cast("SelectIndex", asked.index).have_rows()
-
-
-def _side(asked: Asked, plan: Plan) -> Side:
-    index = cast("SelectIndex", asked.index)
-    store = index.store
-    now = asked.now
-    if store is not None and store.reach is not None and (now is None or store.reach > now):
-        now = store.reach  # rows that the grace held back, and `flush` let out
-    if isinstance(now, np.generic):
-        now = now.item()
-    timed = None if asked.stream.time is None else asked.time_type
-    if store is None:
-        store = RowStore(len(asked.stream.attributes))
-    else:
-        index.have_window(plan, Moment(store.end, now), timed, asked.stream.time)
-        store = index.store or store
-    return Side(asked.stream, store, asked.keys, timed, now if timed is not None else None)
 
 
 def invoke(
@@ -292,8 +271,10 @@ def needs(asked: Asked, *, flags: Flags) -> list[tuple[str, Plan]]:
 
 
 def keep(asked: Asked, *, plans: list[Plan]) -> None:
-    """Keep the rows that joins of other streams need."""
-    cast("SelectIndex", asked.index).others_need = plans
+    """Keep the rows that joins of other streams need; joins here are told with those streams."""
+    index = cast("SelectIndex", asked.index)
+    index.others_need = plans
+    index.tells_joins = True
 
 
 def shown_select(record: Any) -> str | None:  # noqa: ANN401 - a record of a listing

@@ -6,6 +6,7 @@ one now. So a row that came and went within one batch is not told, and nothing i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,10 @@ import pyarrow as pa
 
 from everquery.core.arrays import Array, Floats, Int64s
 from everquery.index.rows import Changed
-from everquery.kinds.select.plan import Item, Plan
-from everquery.kinds.select.store import RowStore
+from everquery.kinds.select.differences import among
+from everquery.kinds.select.plan import Item, Plan, is_count
+from everquery.kinds.select.store import COLUMNS
+from everquery.kinds.select.tables import Side, aggregate
 from everquery.kinds.select.windows import Moment, window_of
 from everquery.stream import Stream
 
@@ -25,9 +28,15 @@ INSERT, DELETE, UPDATE = 1, 2, 3  # among the outcomes of the kind
 
 
 class Told(NamedTuple):
-    """What one query tells: the rows that it is about, what happened, and the value."""
+    """What one query tells: the rows or pairs that it is about, what happened, and the value.
 
-    row: Int64s
+    Attributes
+    ----------
+    rows : list of int64
+        Stream by stream.
+    """
+
+    rows: list[Int64s]
     code: Array
     value: Floats
 
@@ -40,11 +49,12 @@ def net_changes(
     time_type: pa.DataType | None,
     stream: Stream,
 ) -> Changed | None:
-    """Return how the answers of queries changed since they were last told."""
+    """Return how the answers of queries over one stream changed since they were last told."""
     kind = None if stream.time is None else time_type
     store = index.store
     if store is None:
         return None
+    side = Side(stream, store, lambda: pa.nulls(0), kind)
     found: list[tuple[int, Told]] = []
     for slot, late in zip(slots, lazy, strict=True):
         before = index.told.get(slot)
@@ -55,26 +65,20 @@ def net_changes(
         rows = _rows(index, slot, late)
         old = np.empty(0, np.int64)
         if before is not None:
-            old = _within(plan, store, rows, before, kind, stream)
-        new = _within(plan, store, rows, moment, kind, stream)
-        if plan.aggregates:
-            told = _moved(plan, store, old, new, stream)
-        else:
-            told = _come_and_gone(old, new)
-        if told.row.size:
+            old = _within(plan, side, rows, before)
+        told = told_between(plan, [side], [old], [_within(plan, side, rows, moment)])
+        if told.code.size:
             found.append((slot, told))
     if not found:
         return None
-    row = np.concatenate([told.row for _, told in found])
+    row = np.concatenate([told.rows[0] for _, told in found])
     summed = np.concatenate(
-        [np.full(told.row.size, index.plans[index.plan[slot]].aggregates) for slot, told in found]
+        [np.full(told.code.size, index.plans[index.plan[slot]].aggregates) for slot, told in found]
     )
     return Changed(
-        slot=np.concatenate([np.full(told.row.size, slot) for slot, told in found]),
+        slot=np.concatenate([np.full(told.code.size, slot) for slot, told in found]),
         code=np.concatenate([told.code for _, told in found]).astype(np.uint8),
-        columns={
-            name: store.column(name, row) for name in ("key", "time", "seq", "weight", "values")
-        },
+        columns={name: store.column(name, row) for name in COLUMNS},
         figures={"value": np.concatenate([told.value for _, told in found])},
         # The same row may be the last of a group more than once.
         salt=np.where(summed, moment.rows, 0).astype(np.uint64),
@@ -86,42 +90,37 @@ def _rows(index: SelectIndex, slot: int, lazy: bool) -> Int64s:
     return held.rows[held.gone : held.size]
 
 
-def _within(
-    plan: Plan,
-    store: RowStore,
-    rows: Int64s,
-    moment: Moment,
-    kind: pa.DataType | None,
-    stream: Stream,
-) -> Int64s:
-    window = window_of(plan, store, moment, kind, stream.time, partial=True)
+def _within(plan: Plan, side: Side, rows: Int64s, moment: Moment) -> Int64s:
+    window = window_of(plan, side.store, moment, side.time_type, side.stream.time, partial=True)
     begin, end = np.searchsorted(rows, [window.begin, window.end])
-    return window.narrow(store, rows[begin:end])
+    return window.narrow(side.store, rows[begin:end])
 
 
-def _come_and_gone(old: Int64s, new: Int64s) -> Told:
-    gone = np.setdiff1d(old, new, assume_unique=True)
-    come = np.setdiff1d(new, old, assume_unique=True)
-    code = np.repeat([DELETE, INSERT], [gone.size, come.size])
-    return Told(np.concatenate([gone, come]), code, np.full(code.size, np.nan))
+def told_between(
+    plan: Plan, sides: Sequence[Side], old: Sequence[Int64s], new: Sequence[Int64s]
+) -> Told:
+    """Return how an answer of rows, or of pairs of rows, became another."""
+    if plan.aggregates:
+        return _moved(plan, sides, old, new)
+    gone, come = ~among(old, new), ~among(new, old)
+    code = np.repeat([DELETE, INSERT], [np.count_nonzero(gone), np.count_nonzero(come)])
+    rows = [np.concatenate([a[gone], b[come]]) for a, b in zip(old, new, strict=True)]
+    return Told(rows, code, np.full(code.size, np.nan))
 
 
-def _moved(plan: Plan, store: RowStore, old: Int64s, new: Int64s, stream: Stream) -> Told:
+def _moved(plan: Plan, sides: Sequence[Side], old: Sequence[Int64s], new: Sequence[Int64s]) -> Told:
     """Return which groups came, went, or have another value."""
-    item = next((item for item in plan.items if item.function), Item("COUNT", None))
-    before = _values(plan, item, store, old, stream)
-    after = _values(plan, item, store, new, stream)
-    told: list[tuple[int, int, float]] = []
-    for group, (row, value) in before.items():
-        if group not in after:
-            told.append((row, DELETE, value))
-    for group, (row, value) in after.items():
+    before = _values(plan, sides, old)
+    after = _values(plan, sides, new)
+    told = [(rows, DELETE, value) for group, (rows, value) in before.items() if group not in after]
+    for group, (rows, value) in after.items():
         if group not in before:
-            told.append((row, INSERT, value))
+            told.append((rows, INSERT, value))
         elif not _same(before[group][1], value):
-            told.append((row, UPDATE, value))
-    rows, codes, values = zip(*told, strict=True) if told else ((), (), ())
-    return Told(np.array(rows, np.int64), np.array(codes, np.int64), np.array(values, np.float64))
+            told.append((rows, UPDATE, value))
+    by_side = [np.array([each[0][s] for each in told], np.int64) for s in range(len(sides))]
+    code = np.array([each[1] for each in told], np.int64)
+    return Told(by_side, code, np.array([each[2] for each in told], np.float64))
 
 
 def _same(a: float, b: float) -> bool:
@@ -129,45 +128,22 @@ def _same(a: float, b: float) -> bool:
 
 
 def _values(
-    plan: Plan, item: Item, store: RowStore, rows: Int64s, stream: Stream
-) -> dict[Any, tuple[int, float]]:
-    """Return the last row and the value of each group; of no rows there is none."""
-    if not rows.size:
+    plan: Plan, sides: Sequence[Side], rows: Sequence[Int64s]
+) -> dict[Any, tuple[tuple[int, ...], float]]:
+    """Return the last row or pair and the value of each group; of no rows there is none."""
+    n = rows[0].size
+    if not n:
         return {}
-    group = store.column("key", rows) if plan.groups else np.zeros(rows.size, np.int32)
+    item = next((item for item in plan.items if item.function), Item("COUNT", None))
+    group: Array = np.zeros(n, np.int32)
+    if plan.groups:
+        side = plan.groups[0].side
+        group = sides[side].store.column("key", rows[side])
     groups, place = np.unique(group, return_inverse=True)
     last = np.zeros(groups.size, np.int64)
-    np.maximum.at(last, place, rows)
-    count = np.bincount(place, minlength=groups.size)
-    found = count.astype(np.float64)
-    name = None if item.column is None else item.column.name
-    if name is not None and name not in (stream.key, stream.time):
-        values = _numbers(store, rows, name, stream)
-        known = values == values
-        found = _aggregated(item, values[known], place[known], groups.size)
-    pairs = zip(last.tolist(), found.tolist(), strict=True)
-    return dict(zip(groups.tolist(), pairs, strict=True))
-
-
-def _numbers(store: RowStore, rows: Int64s, name: str, stream: Stream) -> Floats:
-    if name in stream.attributes:
-        return store.values(stream.attributes.index(name), rows)
-    weight = store.column("weight", rows)
-    return np.where(weight > 0, weight, np.nan)
-
-
-def _aggregated(item: Item, values: Floats, place: Int64s, n: int) -> Floats:
-    count = np.bincount(place, minlength=n).astype(np.float64)
-    if item.function == "COUNT":
-        return count
-    found: Floats
-    if item.function in ("MIN", "MAX"):
-        largest = item.function == "MAX"
-        found = np.full(n, -np.inf if largest else np.inf)
-        (np.maximum if largest else np.minimum).at(found, place, values)
-    else:
-        found = np.asarray(np.bincount(place, weights=values, minlength=n), np.float64)
-        if item.function == "AVG":
-            with np.errstate(invalid="ignore", divide="ignore"):
-                found = found / count
-    return np.where(count > 0, found, np.nan)
+    np.maximum.at(last, place, np.arange(n))
+    found, count = aggregate(item, sides, rows, place, groups.size)
+    if not is_count(item.function):
+        found = np.where(count > 0, found, np.nan)
+    pairs = zip(*(each[last].tolist() for each in rows), strict=True)
+    return dict(zip(groups.tolist(), zip(pairs, found.tolist(), strict=True), strict=True))

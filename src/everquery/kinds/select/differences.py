@@ -28,8 +28,8 @@ def told_differences(reader: Reader, before: Sequence[Moment], now: Sequence[Mom
         keys = [plan.name_of(item) for item in plan.items if item.function is None]
         return _by_group(reader.table(before), reader.table(now), keys)
     old, new = reader.rows(before), reader.rows(now)
-    gone = [each[~_among(old, new)] for each in old]
-    come = [each[~_among(new, old)] for each in new]
+    gone = [each[~among(old, new)] for each in old]
+    come = [each[~among(new, old)] for each in new]
     tables = [
         _with_change(rows_table(plan, reader.sides, rows), change)
         for rows, change in ((gone, "delete"), (come, "insert"))
@@ -37,12 +37,16 @@ def told_differences(reader: Reader, before: Sequence[Moment], now: Sequence[Mom
     return pa.concat_tables(tables)
 
 
-def _among(rows: Sequence[Int64s], others: Sequence[Int64s]) -> Bools:
+def among(rows: Sequence[Int64s], others: Sequence[Int64s]) -> Bools:
     """Tell which rows, or pairs of them, are among others."""
     if len(rows) == 1:
         return np.isin(rows[0], others[0])
-    width = 1 + max((int(each[1].max()) for each in (rows, others) if each[1].size), default=0)
-    return np.isin(rows[0] * width + rows[1], others[0] * width + others[1])
+    if not rows[0].size or not others[0].size:
+        return np.zeros(rows[0].size, np.bool_)
+    low = [min(int(a.min()), int(b.min())) for a, b in zip(rows, others, strict=True)]
+    width = 1 + max(int(rows[1].max()), int(others[1].max())) - low[1]
+    first, second = ((a - low[0]) * width + (b - low[1]) for a, b in (rows, others))
+    return np.isin(first, second)
 
 
 def _with_change(table: pa.Table, change: str) -> pa.Table:

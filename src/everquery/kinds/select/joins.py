@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from everquery.core.arrays import Array, Floats, Int64s
-from everquery.errors import AnswerTooLargeError
+from everquery.errors import AnswerTooLargeError, InvalidQueryError
 from everquery.kinds.select.factors import holds
 from everquery.kinds.select.plan import Factor, Plan
 from everquery.kinds.select.tables import Side
-from everquery.kinds.select.windows import Window
+from everquery.kinds.select.windows import Moment, Window
 from everquery.queries.sql.conditions import FLIPPED
 
 MOST_PAIRS = 20_000_000  # that an answer is made of
@@ -43,6 +44,21 @@ class Pairs:
     rows: list[Int64s]
     begin: tuple[int, int]
     end: tuple[int, int]
+
+
+class ToldPairs(NamedTuple):
+    """What a join has told of its answer.
+
+    Attributes
+    ----------
+    moments : two of Moment
+        What it was as of, stream by stream.
+    pairs : Pairs or None
+        None where they are to be found anew, as behind a snapshot.
+    """
+
+    moments: tuple[Moment, ...]
+    pairs: Pairs | None
 
 
 def other_rows(plan: Plan, side: Side, rows: Int64s) -> Int64s:
@@ -170,6 +186,12 @@ def _key_numbers(
     """Return keys as numbers of the second stream's keys; NaN where that has no such key."""
     theirs = sides[1].keys()
     ours = sides[0].keys()
+    if ours.type != theirs.type and len(ours) and len(theirs):
+        names = [side.stream.name for side in sides]
+        raise InvalidQueryError(
+            f"keys of {names[0]!r} are {ours.type}, and those of {names[1]!r} {theirs.type}: none"
+            " of them are equal"
+        )
     known = pc.index_in(ours.cast(theirs.type), value_set=theirs) if len(theirs) else None
     numbers = np.full(len(ours), np.nan)
     if known is not None:

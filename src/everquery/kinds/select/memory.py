@@ -8,7 +8,7 @@ window, by groups of a bounded domain, or because nothing but a few numbers is k
 
 from __future__ import annotations
 
-from everquery.kinds.select.plan import Plan
+from everquery.kinds.select.plan import IN_TREES, Plan
 from everquery.stream import Stream
 
 
@@ -17,11 +17,12 @@ def memory_of(plan: Plan, stream: Stream) -> tuple[str, ...]:
     rows = _rows(plan, stream)
     if plan.joins:
         first, second = (source.stream for source in plan.sources)
-        store = f"store: references to the pairs of {first} and {second} in the window, once read"
+        both = f"{first} and {second}"
+        store = f"store: references to the pairs of {both} in the window, once read or told"
         scratch = f"scratch: the rows of both streams {rows}, pushed through their own conditions"
     elif plan.aggregates:
         store = f"store: {_aggregates(plan)}"
-        scratch = f"scratch: the rows {rows}, and a ranked tree over those that match"
+        scratch = f"scratch: the rows {rows}, {_structures(plan)}"
     else:
         store = "store: references to the rows of the window that match, in order of time"
         scratch = f"scratch: the rows {rows}"
@@ -33,6 +34,14 @@ def _rows(plan: Plan, stream: Stream) -> str:
     if plan.window == "landmark":
         return "kept as the stream says" if stream.keep is not None else f"since {plan.begin}"
     return f"from {plan.begin} to {plan.end}"
+
+
+def _structures(plan: Plan) -> str:
+    """Return what aggregates of rows are read from."""
+    functions = [item.function for item in plan.items if item.function]
+    if plan.groups or plan.having or any(each not in IN_TREES for each in functions):
+        return "and references to those that match, which are aggregated when the answer is read"
+    return "and a ranked tree over those that match"
 
 
 def _aggregates(plan: Plan) -> str:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Literal
 
 from everquery.queries.sql.literals import print_number, print_span
 from everquery.queries.sql.quotes import print_name, print_string
 
-FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+COUNT_DISTINCT = "COUNT DISTINCT"
+IN_TREES = ("COUNT", "SUM", "AVG", "MIN", "MAX")  # those that a ranked tree answers
+FUNCTIONS = (*IN_TREES, "VAR_POP")  # as they are written
 
 Number = int | float
 BoundKind = Literal["now", "oldest", "ago", "rows_ago", "time", "row"]
+
+
+def is_count(function: str | None) -> bool:
+    """Tell whether an aggregate is a whole number, also of nothing."""
+    return function in ("COUNT", COUNT_DISTINCT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ class Item:
     Attributes
     ----------
     function : str or None
-        One of `FUNCTIONS`.
+        One of `FUNCTIONS`, or `COUNT_DISTINCT`.
     column : Column or None
         None for ``*``.
     alias : str or None
@@ -130,7 +138,7 @@ class Source:
     alias: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A select query without its box and its key.
 
@@ -157,20 +165,25 @@ class Plan:
     groups: tuple[Column, ...] = ()
     having: tuple[Having, ...] = ()
 
-    @property
+    @cached_property
     def joins(self) -> bool:
         """Whether it is over two streams."""
         return len(self.sources) == 2
 
-    @property
+    @cached_property
     def aggregates(self) -> bool:
         """Whether the answer is made of aggregates."""
         return bool(self.groups) or any(item.function for item in self.items)
 
-    @property
+    @cached_property
     def by_rows(self) -> bool:
         """Whether the window counts rows."""
         return bool(self.begin.by_rows or self.end.by_rows)
+
+    @cached_property
+    def named_items(self) -> list[tuple[str, Item]]:
+        """What is selected, by what the answer calls it."""
+        return [(self.name_of(item), item) for item in self.items]
 
     @property
     def window(self) -> str:
@@ -188,7 +201,9 @@ class Plan:
         name = item.column.name
         if self.joins and self._is_shared(item):
             name = f"{self.sources[item.column.side].alias}_{name}"
-        return name if item.function is None else f"{item.function.lower()}_{name}"
+        if item.function is None:
+            return name
+        return f"{item.function.lower().replace(' ', '_')}_{name}"
 
     def _is_shared(self, item: Item) -> bool:
         column = item.column
@@ -209,7 +224,10 @@ class Plan:
 def print_item(plan: Plan, item: Item) -> str:
     """Return an item of ``SELECT`` or ``HAVING``."""
     inner = "*" if item.column is None else plan.text_of(item.column)
-    text = inner if item.function is None else f"{item.function}({inner})"
+    if item.function == COUNT_DISTINCT:
+        text = f"COUNT(DISTINCT {inner})"
+    else:
+        text = inner if item.function is None else f"{item.function}({inner})"
     return text if item.alias is None else f"{text} AS {print_name(item.alias)}"
 
 

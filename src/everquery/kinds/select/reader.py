@@ -10,7 +10,16 @@ from typing import NamedTuple
 from everquery.errors import InvalidQueryError
 from everquery.kinds.select.conditions import Condition, condition_of, read_comparisons
 from everquery.kinds.select.names import Named, Names, read_named
-from everquery.kinds.select.plan import FUNCTIONS, Bound, Having, Item, Plan, Source
+from everquery.kinds.select.plan import (
+    COUNT_DISTINCT,
+    FUNCTIONS,
+    Bound,
+    Having,
+    Item,
+    Plan,
+    Source,
+    is_count,
+)
 from everquery.queries.sql.conditions import FLIPPED
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.errors import InvalidSqlError
@@ -18,6 +27,9 @@ from everquery.queries.sql.scanner import END, NUMBER, PARAMETER, Token, scan_st
 from everquery.stream import Stream
 
 MOST_ROWS = 2**53
+INSTEAD = dict.fromkeys(
+    ("VARIANCE", "VAR_SAMP"), "that is the variance of a sample elsewhere; write VAR_POP"
+)
 
 ReadStream = Callable[[], Stream]
 
@@ -119,16 +131,27 @@ def _read_item(cursor: Cursor) -> Picked:
         function = cursor.next().word
         cursor.expect("(")
         named = None
-        if not (function == "COUNT" and cursor.accept("*")):
+        if function == "COUNT" and _accepts_distinct(cursor):
+            function = COUNT_DISTINCT
+            named = read_named(cursor)
+        elif not (function == "COUNT" and cursor.accept("*")):
             named = read_named(cursor)
         cursor.expect(")")
     elif cursor.peek().word == "(":
         known = ", ".join(FUNCTIONS)
-        cursor.fail(f"{token} is not possible: the aggregates are {known}")
+        hint = INSTEAD.get(token.word, f"the aggregates are {known} and COUNT(DISTINCT ...)")
+        cursor.fail(f"{token} is not possible: {hint}")
     else:
         named = read_named(cursor)
     alias = cursor.name("a name for it") if cursor.accept("AS") else None
     return Picked(function, named, alias, token)
+
+
+def _accepts_distinct(cursor: Cursor) -> bool:
+    """Tell whether ``DISTINCT`` is next, and no column of that name; step over it."""
+    if cursor.token.word != "DISTINCT" or cursor.peek().word in (")", "."):
+        return False
+    return cursor.accept("DISTINCT")
 
 
 def _read_having(cursor: Cursor) -> list[tuple[Picked, str, float]]:
@@ -151,7 +174,7 @@ def _item(cursor: Cursor, picked: Picked, names: Names) -> Item:
     column = None if picked.named is None else names.column(cursor, picked.named)
     if column is not None and picked.function is not None and names.streams:
         stream = names.streams[column.side]
-        counted = picked.function == "COUNT"
+        counted = is_count(picked.function)
         if column.name in (stream.key, stream.time) and not counted:
             cursor.fail(
                 f"{picked.function} is of attributes and the weight, not of {column.name}",

@@ -7,11 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from everquery.errors import InvalidQueryError
-from everquery.kinds.select.names import unknown_column
-from everquery.kinds.select.plan import Column, Plan, print_plan
+from everquery.kinds.select.fitting import (
+    NO_TTL,
+    bad_groups,
+    bad_names,
+    bad_telling,
+    bad_tellings,
+    misfit,
+    misfit_of_other,
+)
+from everquery.kinds.select.plan import Plan, print_plan
 from everquery.kinds.select.reader import plan_of
+from everquery.kinds.select.windows import misfit_of_times
 from everquery.queries.box import Box
 from everquery.queries.fields import ChoiceField, TextField, declared
 from everquery.queries.numbers import Bools
@@ -77,6 +87,8 @@ class Select(Query):
                 raise InvalidQueryError(f"query {self.id!r}: {error}") from None
         super().__post_init__()
         reason = bad_telling(self.parsed, self.tell, throttled=self.throttle is not None)
+        if reason is None and self.tells_of_several and self.ttl is not None:
+            reason = NO_TTL
         if reason:
             raise InvalidQueryError(f"query {self.id!r}: {reason}")
 
@@ -141,14 +153,43 @@ class Select(Query):
             reason = bad_groups(self.parsed, stream)
         return reason
 
+    def misfit_of_times(self, kind: pa.DataType, stream: Stream) -> str | None:
+        """Return why its window can't be one of times of a type, or None."""
+        if stream.time is None:
+            return None
+        return misfit_of_times(self.parsed, kind, stream.time)
+
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams that its text names: both of a join."""
         return tuple(source.stream for source in self.parsed.sources)
 
-    def misfit_of_other(self, stream: Stream) -> str | None:
+    def misfit_of_other(self, stream: Stream, first: Stream) -> str | None:
         """Return why the second stream of a join can't be this one, or None."""
-        return misfit_of_other(self.parsed, stream)
+        reason = misfit_of_other(self.parsed, stream, first)
+        if reason is None and self.tells_of_several:
+            reason = bad_names(stream, first)
+        return reason
+
+    @property
+    def tells_of_several(self) -> bool:
+        """Whether it is a join that tells."""
+        return self.tell != "nothing" and self.parsed.joins
+
+    @classmethod
+    def rows_of_several(
+        cls, options: Mapping[str, Bools], texts: Mapping[str, pa.Array], n: int
+    ) -> Bools:
+        """Tell which queries of a block of `n` are joins that tell."""
+        tells: Bools = options["tell_matches"] | options["tell_changes"]
+        if not tells.any() or "plan" not in texts:
+            return np.zeros(n, np.bool_)
+        distinct = texts["plan"].dictionary_encode()
+        joins = [text is not None and plan_of(text)[0].joins
+                 for text in distinct.dictionary.to_pylist()]  # fmt: skip
+        which = np.asarray(distinct.indices.fill_null(len(joins)))
+        found: Bools = tells & np.array([*joins, False])[which]
+        return found
 
     @classmethod
     def told_if(cls, options: Mapping[str, Bools]) -> Mapping[str, Bools]:
@@ -175,119 +216,17 @@ class Select(Query):
             elif print_plan(plan) != text:
                 yield here, f"plan is not in its usual form, {print_plan(plan)}"
             reason = misfit(plan, said.stream)
+            if reason is None and said.time_type is not None and said.stream.time is not None:
+                reason = misfit_of_times(plan, said.time_type, said.stream.time)
             if reason:
                 yield here, reason
             reason = bad_groups(plan, said.stream)
             if reason:
                 yield here & said.options["tell_changes"], reason
+            if plan.joins:
+                told = said.options["tell_matches"] | said.options["tell_changes"]
+                yield here & told & said.has_span("ttl"), NO_TTL
             throttled = said.has_span("throttle")
             for tell in ("matches", "changes"):
                 told = here & said.options[f"tell_{tell}"]
-                yield from _bad_telling(plan, tell, told, throttled)
-
-
-def _bad_telling(
-    plan: Plan, tell: str, told: Bools, throttled: Bools
-) -> Iterator[tuple[Bools, str]]:
-    for held in (False, True):
-        reason = bad_telling(plan, tell, throttled=held)
-        if reason:
-            yield told & (throttled == held), reason
-
-
-def bad_telling(plan: Plan, tell: str, *, throttled: bool) -> str | None:
-    """Return why a query can't tell this, or None."""
-    if tell == "nothing":
-        return "throttle is for queries that tell; this one is read" if throttled else None
-    if plan.joins:
-        return (
-            "a join is read on demand; leave EMIT out, and let invoke(id, since=place_of(answer))"
-            " tell what changed"
-        )
-    if plan.end.kind != "now":
-        return "what is told is told as it comes; let the window END NOW"
-    if plan.distinct:
-        return "DISTINCT is of answers that are read; leave EMIT or DISTINCT out"
-    if tell == "matches":
-        if plan.aggregates:
-            return "an aggregate does not only grow; EMIT CHANGES tells how it moves"
-        if plan.begin.kind in ("time", "row"):
-            return "EMIT MATCHES tells all rows that come; let the window BEGIN NOW - ... or OLDEST"
-        return None
-    if throttled:
-        return "EMIT CHANGES is told once a batch; leave throttle out"
-    measured = [item for item in plan.items if item.function]
-    if len(measured) > 1:
-        return "a notice tells one value; register one query for each aggregate"
-    if plan.having:
-        return "HAVING is of answers that are read; leave EMIT or HAVING out"
-    return None
-
-
-def bad_groups(plan: Plan, stream: Stream) -> str | None:
-    """Return why changes of a plan's groups can't be told, or None."""
-    if not plan.groups or [column.name for column in plan.groups] == [stream.key]:
-        return None
-    return "a notice is about a key; group by the key, or leave EMIT CHANGES out"
-
-
-def misfit(plan: Plan, stream: Stream) -> str | None:
-    """Return why a plan can't be on a stream, or None."""
-    if plan.sources and plan.sources[0].stream != stream.name:
-        first = plan.sources[0].stream
-        return f"it begins FROM {first!r}, so it belongs to that stream, not {stream.name!r}"
-    if plan.joins and _is_unbounded(plan, stream):
-        return _missing_bound(plan, stream)
-    if stream.time is None and False in (plan.begin.by_rows, plan.end.by_rows):
-        return f"stream {stream.name!r} has no time column; let the window go by ROWS"
-    return _bad_column(plan, stream, 0)
-
-
-def _bad_column(plan: Plan, stream: Stream, side: int) -> str | None:
-    """Return what is wrong with a column of one of the streams, or None."""
-    compared = [
-        column
-        for factor in plan.factors
-        for column in (factor.left, factor.right)
-        if column is not None
-    ]
-    items = [*plan.items, *(each.item for each in plan.having)]
-    selected = [item.column for item in items if item.column is not None]
-    columns: list[Column] = [*compared, *selected, *plan.groups]
-    for column in columns:
-        if column.side == side and column.name not in stream.columns():
-            return unknown_column(column.name, stream)
-    for column in compared:
-        if column.side == side and column.name not in (*stream.attributes, stream.key):
-            return f"{column.name} can't be compared: conditions are on attributes and the key"
-    measured = (*stream.attributes, stream.weight)
-    for item in items:
-        of = item.column
-        if of is None or of.side != side or item.function in (None, "COUNT"):
-            continue
-        if of.name not in measured:
-            return f"{item.function} is of attributes and the weight, not of {of.name}"
-    if not plan.joins and any(column.name == stream.key for column in compared):
-        return f"{stream.key} is the key, and is compared with a string or an integer only"
-    return None
-
-
-def misfit_of_other(plan: Plan, stream: Stream) -> str | None:
-    """Return why the second stream of a join can't be this one, or None."""
-    if stream.time is None and False in (plan.begin.by_rows, plan.end.by_rows):
-        return f"stream {stream.name!r} has no time column; let the window go by ROWS"
-    if _is_unbounded(plan, stream):
-        return _missing_bound(plan, stream)
-    return _bad_column(plan, stream, 1)
-
-
-def _is_unbounded(plan: Plan, stream: Stream) -> bool:
-    """Tell whether all rows of a stream would have to be kept for a join."""
-    return plan.window == "landmark" and stream.keep is None
-
-
-def _missing_bound(plan: Plan, stream: Stream) -> str:
-    return (
-        f"a join that BEGINs at {plan.begin} needs all rows of both streams for ever; the bound"
-        f" that is missing is BEGIN NOW - a span or ROWS, or keep= of stream {stream.name!r}"
-    )
+                yield from bad_tellings(plan, tell, told, throttled)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from everquery.kinds.select.fitting import misfit, misfit_of_other
 from everquery.kinds.select.plan import print_plan
 from everquery.kinds.select.reader import read_select
-from everquery.kinds.select.spec import Select, misfit, misfit_of_other
+from everquery.kinds.select.spec import Select
 from everquery.queries.sql.clause import Clause
 from everquery.queries.sql.cursor import Cursor
 from everquery.queries.sql.options import print_options, read_options
@@ -41,7 +42,7 @@ class SelectClause(Clause):
         stream = names.streams[0]
         reason = misfit(plan, stream)
         if reason is None and plan.joins:
-            reason = misfit_of_other(plan, names.streams[1])
+            reason = misfit_of_other(plan, names.streams[1], stream)
         if reason:
             cursor.fail(reason, place)
         fields: dict[str, Any] = {

@@ -6,13 +6,14 @@ Matches are not saved: they follow from rows and queries, and are found again wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everquery.core.arrays import Array, Int32s
 from everquery.core.invariants import MOST, Column, Contents, is_whole, refuse
 from everquery.core.parts import Part, Saved
+from everquery.kinds.select.joins import ToldPairs
 from everquery.kinds.select.store import RowStore
 from everquery.kinds.select.windows import Moment
 
@@ -43,6 +44,12 @@ class SelectPart(Part):
         rank = {slot: place for place, slot in enumerate(self._queries().tolist())}
         told = self._index.told.items()
         known["told"] = [[rank[slot], *each] for slot, each in told if slot in rank]
+        pairs = self._index.told_joins.items()
+        known["told_joins"] = [
+            [rank[slot], *(moment.rows for moment in each.moments), each.moments[0].now]
+            for slot, each in pairs
+            if slot in rank
+        ]
         return Saved(known, arrays)
 
     def load(self, saved: Saved) -> None:
@@ -56,6 +63,10 @@ class SelectPart(Part):
         slots = self._queries().tolist()
         for place, rows, now in _checked_told(saved.values.get("told"), len(slots)):
             self._index.told[slots[place]] = Moment(rows, now)
+        joins = saved.values.get("told_joins", [])  # none before joins could tell
+        for place, rows, others, now in _checked_told(joins, len(slots), streams=2):
+            moments = Moment(rows, now), Moment(others, now)
+            self._index.told_joins[slots[place]] = ToldPairs(moments, None)
 
     def adopt(self, saved: Saved, slots: Int32s) -> None:
         """Let queries go on that were told of the past elsewhere: rows are kept here already."""
@@ -83,19 +94,26 @@ class SelectPart(Part):
         return not self._queries().size
 
 
-def _checked_told(told: object, queries: int) -> list[tuple[int, int, float | None]]:
-    """Return as of when answers were told; raise if that can't be."""
-    found: list[tuple[int, int, float | None]] = []
+def _checked_told(told: object, queries: int, *, streams: int = 1) -> list[tuple[Any, ...]]:
+    """Return as of when answers were told: the query, rows of each stream, and time.
+
+    Raises
+    ------
+    DamagedError
+        If that can't be.
+    """
+    found: list[tuple[Any, ...]] = []
     if not isinstance(told, list):
         refuse("it is not said as of when answers were told")
     for each in told:
-        if not isinstance(each, list) or len(each) != 3 or not all(map(is_whole, each[:2])):
+        size = 2 + streams
+        if not isinstance(each, list) or len(each) != size or not all(map(is_whole, each[:-1])):
             refuse("it is not said as of when answers were told")
-        if not isinstance(each[2], (int, float, type(None))):
-            refuse(f"an answer was told as of {each[2]!r}")
-        if not 0 <= each[0] < queries or not 0 <= each[1] < MOST:
+        if not isinstance(each[-1], (int, float, type(None))):
+            refuse(f"an answer was told as of {each[-1]!r}")
+        if not 0 <= each[0] < queries or not all(0 <= rows < MOST for rows in each[1:-1]):
             refuse("an answer was told of a query that is not there")
-        found.append((each[0], each[1], each[2]))
+        found.append(tuple(each))
     return found
 
 

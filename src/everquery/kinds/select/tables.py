@@ -12,10 +12,14 @@ import pyarrow.compute as pc
 
 from everquery.core.arrays import Array, Floats, Int64s
 from everquery.core.times import as_time
+from everquery.kinds.select.aggregates import aggregated
 from everquery.kinds.select.factors import holds
-from everquery.kinds.select.plan import Column, Item, Plan
+from everquery.kinds.select.plan import Column, Item, Plan, is_count
 from everquery.kinds.select.store import RowStore
 from everquery.stream import Stream
+
+_INT32, _INT64, _FLOAT64 = pa.int32(), pa.int64(), pa.float64()
+_NOTHING = pa.nulls(1, _FLOAT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +47,32 @@ class Side:
         """Return a column of rows, null where a value is unknown."""
         stream, store = self.stream, self.store
         if name == stream.key:
-            return self.keys().take(pa.array(store.column("key", rows)))
+            return self.keys().take(_wrapped(store.column("key", rows), _INT32))
         if name == stream.time:
             return as_time(store.column("time", rows), self.time_type or pa.int64())
         if name in stream.attributes:
             values = store.values(stream.attributes.index(name), rows)
             missing = np.isnan(values)
-            return pa.array(values, mask=missing) if missing.any() else pa.array(values)
+            return pa.array(values, mask=missing) if missing.any() else _wrapped(values, _FLOAT64)
         weight = store.column("weight", rows)
         return pa.array(weight, mask=weight <= 0)
 
-    def numbers(self, name: str, rows: Int64s) -> Floats:
-        """Return a column that can be added up; NaN where a value is unknown."""
+    def numbers(self, name: str, rows: Int64s) -> Array:
+        """Return a column that can be compared, and added up unless it is the key or the time.
+
+        NaN where a value is unknown; keys are those of the store.
+        """
         if name in self.stream.attributes:
             return self.store.values(self.stream.attributes.index(name), rows)
+        if name in (self.stream.key, self.stream.time):
+            return self.store.column("key" if name == self.stream.key else "time", rows)
         weight = self.store.column("weight", rows)
         return np.where(weight > 0, weight, np.nan)
+
+
+def _wrapped(values: Array, kind: pa.DataType) -> pa.Array:
+    """Return numbers as a column, in a tenth of the time that `pyarrow.array` takes for a few."""
+    return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])
 
 
 def shown_items(plan: Plan, streams: Sequence[Stream]) -> list[tuple[str, Item]]:
@@ -68,19 +82,19 @@ def shown_items(plan: Plan, streams: Sequence[Stream]) -> list[tuple[str, Item]]
         columns = [Column(s, name) for s, each in enumerate(streams) for name in each.columns()]
         items = tuple(Item(None, column) for column in columns)
         named = Plan(items, plan.begin, plan.end, sources=plan.sources)
-        return [(named.name_of(item), item) for item in items]
-    return [(plan.name_of(item), item) for item in items]
+        return named.named_items
+    return plan.named_items
 
 
 def rows_table(plan: Plan, sides: Sequence[Side], rows: Sequence[Int64s]) -> pa.Table:
     """Return the columns of rows, or of pairs of rows, one behind the other."""
     items = shown_items(plan, [side.stream for side in sides])
-    columns = {
-        name: sides[item.column.side].column(item.column.name, rows[item.column.side])
-        for name, item in items
+    columns = [
+        sides[item.column.side].column(item.column.name, rows[item.column.side])
+        for _, item in items
         if item.column is not None
-    }
-    table = pa.table(columns)
+    ]
+    table = pa.Table.from_arrays(columns, names=[name for name, _ in items])
     return first_of_each(table) if plan.distinct else table
 
 
@@ -104,7 +118,7 @@ def aggregates_table(plan: Plan, sides: Sequence[Side], rows: Sequence[Int64s]) 
         if item.function is None:
             place = plan.groups.index(item.column)
             return groups[place].take(pa.array(firsts))
-        return _aggregate(item, sides, rows, group, n)
+        return _column(item, sides, rows, group, n)
 
     kept = np.ones(n, np.bool_)
     for each in plan.having:
@@ -134,49 +148,56 @@ def _groups(columns: Sequence[pa.Array], n: int) -> tuple[Int64s, Int64s]:
     return rank[group.ravel()], first[order]
 
 
-def _aggregate(
+def aggregate(
+    item: Item, sides: Sequence[Side], rows: Sequence[Int64s], group: Array, n: int
+) -> tuple[Floats, Int64s]:
+    """Return an aggregate of each group of rows, and of how many known values it is."""
+    if item.column is None or item.function is None:
+        return aggregated("COUNT", rows[0], group, n)
+    side = item.column.side
+    values = sides[side].numbers(item.column.name, rows[side])
+    known = values == values
+    return aggregated(item.function, values[known], group[known], n)
+
+
+def _column(
     item: Item, sides: Sequence[Side], rows: Sequence[Int64s], group: Int64s, n: int
 ) -> pa.Array:
-    if item.column is None:
-        return pa.array(np.bincount(group, minlength=n))
-    side, mine = sides[item.column.side], rows[item.column.side]
-    if item.column.name in (side.stream.key, side.stream.time):  # never unknown
-        return pa.array(np.bincount(group, minlength=n))
-    values = side.numbers(item.column.name, mine)
-    known = values == values
-    values, group = values[known], group[known]
-    count = np.bincount(group, minlength=n)
-    if item.function == "COUNT":
-        return pa.array(count)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        match item.function:
-            case "MIN":
-                found = np.full(n, np.inf)
-                np.minimum.at(found, group, values)
-            case "MAX":
-                found = np.full(n, -np.inf)
-                np.maximum.at(found, group, values)
-            case _:
-                found = np.bincount(group, weights=values, minlength=n).astype(np.float64)
-                if item.function == "AVG":
-                    found = found / count
-    return pa.array(found, mask=count == 0)
+    """Return an aggregate of each group, null where it has no value."""
+    found, count = aggregate(item, sides, rows, group, n)
+    if is_count(item.function):
+        return pa.array(found.astype(np.int64))
+    return pa.array(found, mask=(count == 0) | np.isnan(found))
 
 
 def one_row(plan: Plan, numbers: Sequence[tuple[int, float, float, float] | int]) -> pa.Table:
     """Return aggregates of all rows: count, sum, least and largest of each item, or a count."""
-    columns: dict[str, pa.Array] = {}
+    columns = []
     for item, found in zip(plan.items, numbers, strict=True):
-        value: int | float | None
         if isinstance(found, int):
-            value = found
+            columns.append(_wrapped(np.array([found]), _INT64))
+        elif item.function == "COUNT":
+            columns.append(_wrapped(np.array([found[0]]), _INT64))
         else:
-            count, total, low, high = found
-            assert item.function is not None
-            known = {"COUNT": count, "SUM": total, "MIN": low, "MAX": high}
-            value = total / count if item.function == "AVG" and count else known.get(item.function)
-            if not count and item.function != "COUNT":
-                value = None
-        kind = pa.int64() if item.function == "COUNT" else pa.float64()
-        columns[plan.name_of(item)] = pa.array([value], kind)
-    return pa.table(columns)
+            value = _of_tree(item.function, *found)
+            # NaN is no value, such as the sum of both infinities.
+            known = value is not None and value == value
+            columns.append(_wrapped(np.array([value]), _FLOAT64) if known else _NOTHING)
+    return pa.Table.from_arrays(columns, names=[name for name, _ in plan.named_items])
+
+
+def _of_tree(
+    function: str | None, count: int, total: float, low: float, high: float
+) -> float | None:
+    """Return an aggregate of values; of none there is none."""
+    if not count:
+        return None
+    match function:
+        case "SUM":
+            return total
+        case "AVG":
+            return total / count
+        case "MIN":
+            return low
+        case _:
+            return high

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from everquery.core.arrays import Int64s
 from everquery.core.times import is_zoned, nanoseconds_of
-from everquery.errors import InvalidQueryError, RowsGoneError
+from everquery.errors import InvalidBatchError, InvalidQueryError, RowsGoneError
 from everquery.kinds.select.plan import Bound, Plan
 from everquery.kinds.select.store import RowStore
+from everquery.queries.spans import misfit
 from everquery.state.said_times import span_in_units
 
 
@@ -97,12 +98,30 @@ def time_of(bound: Bound, now: Any, kind: pa.DataType, column: str) -> Any:  # n
         case "now":
             return now
         case "ago":
-            assert not isinstance(bound.amount, str)
-            return now - span_in_units(bound.amount, kind, column)
+            return now - _span_in_units(bound, kind, column)
         case "time":
             return in_units(bound.amount, kind, column)
         case _:
             return None
+
+
+def _span_in_units(bound: Bound, kind: pa.DataType, column: str) -> int | float:
+    assert not isinstance(bound.amount, str)
+    try:
+        return span_in_units(bound.amount, kind, column)
+    except InvalidBatchError:
+        reason = misfit("the span of its window", bound.amount, kind)
+        raise InvalidQueryError(reason) from None
+
+
+def misfit_of_times(plan: Plan, kind: pa.DataType, column: str) -> str | None:
+    """Return why a plan's window can't be one of times of a type, or None."""
+    try:
+        for bound in (plan.begin, plan.end):
+            time_of(bound, 0, kind, column)
+    except InvalidQueryError as error:
+        return str(error)
+    return None
 
 
 def window_of(

@@ -60,13 +60,19 @@ def selects(draw, query_id="q"):
         st.sampled_from(
             ["*", "k, x", "t, w, y", "DISTINCT k", "DISTINCT x, k",
              "COUNT(*)", "COUNT(*), COUNT(x), SUM(x), AVG(x), MIN(x), MAX(y), SUM(w)",
-             "k, COUNT(*), SUM(y)", "x, k, MAX(y), MIN(w)"]
+             "VAR_POP(x), COUNT(DISTINCT y), COUNT(DISTINCT k), COUNT(DISTINCT t), VAR_POP(w)",
+             "k, COUNT(*), SUM(y)", "x, k, MAX(y), MIN(w)", "k, VAR_POP(x), COUNT(DISTINCT x)"]
         )
     )  # fmt: skip
-    group = {"k, COUNT(*), SUM(y)": " GROUP BY k", "x, k, MAX(y), MIN(w)": " GROUP BY k, x"}
+    group = {
+        "k, COUNT(*), SUM(y)": " GROUP BY k",
+        "x, k, MAX(y), MIN(w)": " GROUP BY k, x",
+        "k, VAR_POP(x), COUNT(DISTINCT x)": " GROUP BY k",
+    }
     having = ""
     if items in group and draw(st.booleans()):
-        having = " HAVING COUNT(*) > 1"
+        measured = draw(st.sampled_from(["COUNT(*)", "COUNT(DISTINCT x)", "VAR_POP(y)"]))
+        having = f" HAVING {measured} > 1"
     plan = f"SELECT {items}{condition}{group.get(items, '')}{having} {draw(windows())}"
     return eq.Select(query_id, plan, upkeep=draw(st.sampled_from(["auto", "lazy", "eager"])))
 
@@ -85,6 +91,7 @@ def joins(draw, query_id="j"):
     items, group = draw(
         st.sampled_from(
             [("r.k, r.x, s.z", ""), ("*", ""), ("COUNT(*), SUM(s.z), MAX(r.x)", ""),
+             ("VAR_POP(s.z), COUNT(DISTINCT s.k), COUNT(DISTINCT r.x)", ""),
              ("r.k, COUNT(*)", " GROUP BY r.k"), ("DISTINCT s.k", "")]
         )
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """Select queries in plain Python: all rows in a list, one after the other, nothing clever."""
 
 from collections import Counter
+from fractions import Fraction
 from itertools import product
 
 from everquery.kinds.select.twin import COMPARE
@@ -135,8 +136,13 @@ def aggregate(item, pairs):
     values = [value for value in values if value is not None]
     if item.function == "COUNT":
         return len(values)
+    if item.function == "COUNT DISTINCT":
+        return len(set(values))
     if not values:
         return None
+    if item.function == "VAR_POP":
+        mean = sum(map(Fraction, values)) / len(values)
+        return float(sum((value - mean) ** 2 for value in map(Fraction, values)) / len(values))
     summed = sum(values)
     return {"SUM": summed, "AVG": summed / len(values), "MIN": min(values), "MAX": max(values)}[
         item.function
@@ -144,6 +150,10 @@ def aggregate(item, pairs):
 
 
 def assert_same(table, wanted):
-    """Compare an answer with rows, whatever their order."""
-    ours = Counter(tuple(row.values()) for row in table.to_pylist())
-    assert ours == Counter(wanted)
+    """Compare an answer with rows, whatever their order, up to the last digits of numbers."""
+    ours = Counter(_rounded(row.values()) for row in table.to_pylist())
+    assert ours == Counter(map(_rounded, wanted))
+
+
+def _rounded(row):
+    return tuple(round(each, 9) if isinstance(each, float) else each for each in row)

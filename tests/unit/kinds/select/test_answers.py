@@ -128,7 +128,7 @@ def test_without_keep_rows_count_from_the_registration_on():
 
 
 def test_rows_that_no_window_needs_are_forgotten_and_told(monkeypatch):
-    monkeypatch.setattr("everquery.kinds.select.index.SLACK", 16)
+    monkeypatch.setattr("everquery.kinds.select.matching.SLACK", 16)
     engine = eq.Engine(eq.Stream("r", attributes=["x"]))
     engine.register(eq.Select("q", "SELECT COUNT(*) BEGIN NOW - 10 ROWS END NOW"))
     for number in range(100):

@@ -1,9 +1,12 @@
 """Answers equal those of DuckDB over the rows of the window."""
 
 import math
+import statistics
+from fractions import Fraction
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +61,26 @@ def test_over_two_streams(data):
     with duckdb.connect() as connection:
         theirs = asked_of_duckdb(connection, query, list(plain.values()))
         assert_same(engine.invoke("j"), theirs)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9, -3e12])
+def test_variances_of_many_numbers_are_close(offset):
+    engine = eq.Engine(eq.Stream("r", key="k", attributes=["x"]))
+    plan = "SELECT k, VAR_POP(x) AS v, COUNT(DISTINCT x) AS n GROUP BY k BEGIN OLDEST END NOW"
+    engine.register(eq.Select("q", plan))
+    values = [offset + round(math.sin(i), 3) for i in range(5_000)]
+    engine.process({"k": ["ab"[i % 2] for i in range(5_000)], "x": values})
+    for row in engine.invoke("q").to_pylist():
+        mine = values["ab".index(row["k"]) :: 2]
+        assert math.isclose(row["v"], statistics.pvariance(map(Fraction, mine)), rel_tol=1e-12)
+        assert row["n"] == len(set(mine))
+
+
+def test_infinite_values_have_no_variance():
+    engine = eq.Engine(eq.Stream("r", attributes=["x"]))
+    engine.register(eq.Select("q", "SELECT VAR_POP(x), AVG(x) BEGIN OLDEST END NOW"))
+    engine.process({"x": [math.inf, -math.inf, 1.0]})
+    assert engine.invoke("q").to_pylist() == [{"var_pop_x": None, "avg_x": None}]
 
 
 def test_sums_of_many_numbers_are_close():

@@ -1,5 +1,8 @@
 """What select queries refuse, with one clear error that says what to do instead."""
 
+from datetime import datetime
+
+import pyarrow as pa
 import pytest
 
 import everquery as eq
@@ -112,12 +115,6 @@ def test_what_is_no_place_is_refused(place):
 # -- joins --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tell", ["matches", "changes"])
-def test_a_join_that_is_to_tell_says_how_changes_are_read(tell):
-    with pytest.raises(eq.InvalidQueryError, match=r"leave EMIT out, and let invoke\(id, since="):
-        eq.Select("j", JOIN, tell=tell)
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -199,3 +196,63 @@ def test_begin_before_what_is_kept_names_what_is():
             engine.register(query, begin=begin)
         with pytest.raises(eq.HistoryError, match=r"\(1, 0\)"):
             engine.dry_run(query, begin=begin)
+
+
+# -- times --------------------------------------------------------------------------------
+
+MINUTES = "SELECT COUNT(*) BEGIN NOW - INTERVAL '5' MINUTE END NOW"
+
+
+@pytest.mark.parametrize(
+    ("window", "times", "why"),
+    [
+        ("BEGIN NOW - INTERVAL '5' MINUTE END NOW", [1, 2], "have no unit to measure it by; give"),
+        ("BEGIN NOW - 0.5 END NOW", [1, 2], "no whole number"),
+        ("BEGIN '2026-01-01T00:00:00' END NOW", [1, 2], "give a number"),
+        ("BEGIN NOW - 5 END NOW", [datetime(2026, 1, 1), datetime(2026, 1, 2)], "with a unit"),
+        ("BEGIN 5 END NOW", [datetime(2026, 1, 1), datetime(2026, 1, 2)], "give a text"),
+    ],
+)
+def test_a_window_that_is_none_of_the_times_is_refused_once_they_are_known(
+    window, times, why, caplog
+):
+    engine = eq.Engine(R)
+    early = [
+        eq.Select("early", f"SELECT x {window}"),
+        eq.Select("told", f"SELECT x {window}", tell="changes"),
+    ]
+    engine.register(early)
+    engine.register(eq.Range("all", {}))
+    batch = {"k": ["a", "a"], "t": times, "x": [1.0, 2.0]}
+    with caplog.at_level("WARNING", "everquery.select"):
+        assert engine.process(batch)["query_id"].to_pylist() == ["all", "all"]
+    reported = [each.getMessage() for each in caplog.records]
+    assert len(reported) == 2
+    assert "query 'early' has no answer" in reported[0]
+    assert why in reported[0]
+    for query_id in ("early", "told"):
+        with pytest.raises(eq.InvalidQueryError, match=why):
+            engine.invoke(query_id)
+    caplog.clear()
+    engine.process({"k": ["a"], "t": times[-1:], "x": [3.0]})
+    assert not caplog.records
+    with pytest.raises(eq.InvalidQueryError, match=f"query 'late': .*{why}"):
+        engine.register(eq.Select("late", f"SELECT x {window}"))
+    with pytest.raises(eq.InvalidQueryError, match=why):
+        engine.sql(f"CREATE STANDING QUERY late AS SELECT x FROM r {window}")
+    with pytest.raises(eq.InvalidQueryError, match=why):
+        engine.register_table(
+            pa.table({"id": ["late"], "plan": [eq.Select("late", f"SELECT x {window}").plan]}),
+            kind="select",
+        )
+    assert engine.queries().num_rows == 3
+
+
+def test_rows_go_on_where_a_window_is_none_of_the_times(monkeypatch):
+    monkeypatch.setattr("everquery.kinds.select.matching.SLACK", 2)
+    engine = eq.Engine(R)
+    engine.register(eq.Select("minutes", MINUTES))
+    engine.register(eq.Select("rows", "SELECT t BEGIN NOW - 2 ROWS END NOW"))
+    for first in range(0, 30, 3):
+        engine.process(_batch(first, first + 1, first + 2))
+    assert engine.invoke("rows")["t"].to_pylist() == [28, 29]
