@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.core.invariants import Column, Contents, of_type, refuse
-from everquery.core.parts import Part, Saved
+from everquery.core.parts import Saved
 from everquery.index.rows import NO_KEY
 from everquery.kinds.correlated.cuts import MEAN
 from everquery.kinds.correlated.lane_table import NOWHERE
 from everquery.kinds.correlated.saved_lanes import check_lanes, load_lanes, saved_lanes
 from everquery.kinds.correlated.spec import MOST_BUCKETS
+from everquery.kinds.index_part import IndexPart
 
 if TYPE_CHECKING:
     from everquery.kinds.correlated.index import CorrelatedIndex
@@ -36,25 +37,10 @@ GROUPS = {
 ABOUT = ("x", "y", "to", "around", "sums", "timed", "of_each", "factor", "edges", "window")
 
 
-class CorrelatedPart(Part):
-    """All groups with queries, and their lanes. Queries are named by rank among the live ones.
-
-    Parameters
-    ----------
-    queries : function
-        Returns the slots of the live queries, in order of registration.
-    keys : function
-        Returns how many keys there are.
-    """
+class CorrelatedPart(IndexPart["CorrelatedIndex"]):
+    """All groups with queries, and their lanes. Queries are named by rank among the live ones."""
 
     name = "correlated"
-
-    def __init__(
-        self, index: CorrelatedIndex, queries: Callable[[], Int32s], keys: Callable[[], int]
-    ) -> None:
-        self._index = index
-        self._queries = queries
-        self._keys = keys
 
     def whole(self) -> Saved:
         """Return all groups and lanes."""
@@ -144,7 +130,3 @@ class CorrelatedPart(Part):
         """Give keys other numbers in what `whole` gave."""
         key = saved.arrays["lane.key"]
         saved.arrays["lane.key"] = np.where(key == NO_KEY, key, numbers[key]).astype(key.dtype)
-
-    def may_be_missing(self) -> bool:
-        """Tell whether there are no such queries."""
-        return not self._queries().size

@@ -14,7 +14,8 @@ import numpy as np
 
 from everquery.core.arrays import Array, Int32s
 from everquery.core.invariants import Column, Contents, refuse
-from everquery.core.parts import Part, Saved
+from everquery.core.parts import Saved
+from everquery.kinds.index_part import IndexPart
 from everquery.kinds.quantile.feed import Feed
 from everquery.kinds.quantile.feed_queries import FeedName
 from everquery.kinds.quantile.state_checks import check_asked, check_feed
@@ -32,25 +33,15 @@ PAST = {_QUERIES: Column("int64", ("queries",), least=0, below="all queries", ri
 _NEWS = ("ended", "rows.lane", "summary", "cell.code", "member.slot")
 
 
-class QuantilePart(Part):
-    """All feeds. Queries are named by their rank among the kind's live ones, lanes by key numbers.
-
-    Parameters
-    ----------
-    queries : function
-        Returns the slots of the live queries, in order of registration.
-    keys : function
-        Returns how many keys there are.
-    """
+class QuantilePart(IndexPart["QuantileIndex"]):
+    """All feeds; their lanes are named by the numbers of keys."""
 
     name = "quantile"
 
     def __init__(
         self, index: QuantileIndex, queries: Callable[[], Int32s], keys: Callable[[], int]
     ) -> None:
-        self._index = index
-        self._queries = queries
-        self._keys = keys
+        super().__init__(index, queries, keys)
         self._marked = False
 
     def whole(self) -> Saved:
@@ -137,10 +128,6 @@ class QuantilePart(Part):
             found = _LABEL.fullmatch(label)
             if found is not None and found[3] == "1" and found[5] == "lanes":
                 saved.arrays[label] = numbers[array].astype(array.dtype)
-
-    def may_be_missing(self) -> bool:
-        """Tell whether there are no quantile queries."""
-        return not self._queries().size
 
 
 def _label_of(name: FeedName) -> str:

@@ -5,14 +5,14 @@ Matches are not saved: they follow from rows and queries, and are found again wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everquery.core.arrays import Array, Int32s
 from everquery.core.invariants import MOST, Column, Contents, is_whole, refuse
-from everquery.core.parts import Part, Saved
+from everquery.core.parts import Saved
+from everquery.kinds.index_part import IndexPart
 from everquery.kinds.select.joins import ToldPairs
 from everquery.kinds.select.store import RowStore
 from everquery.kinds.select.windows import Moment
@@ -21,17 +21,10 @@ if TYPE_CHECKING:
     from everquery.kinds.select.index import SelectIndex
 
 
-class SelectPart(Part):
+class SelectPart(IndexPart["SelectIndex"]):
     """The rows that are kept, and how far answers were told."""
 
     name = "select"
-
-    def __init__(
-        self, index: SelectIndex, queries: Callable[[], Int32s], keys: Callable[[], int]
-    ) -> None:
-        self._index = index
-        self._queries = queries
-        self._keys = keys
 
     def whole(self) -> Saved:
         """Return all rows."""
@@ -88,10 +81,6 @@ class SelectPart(Part):
         """Give keys other numbers in what `whole` gave."""
         if "key" in saved.arrays:
             saved.arrays["key"] = numbers[saved.arrays["key"]].astype(np.int32)
-
-    def may_be_missing(self) -> bool:
-        """Tell whether there are no select queries."""
-        return not self._queries().size
 
 
 def _checked_told(told: object, queries: int, *, streams: int = 1) -> list[tuple[Any, ...]]:

@@ -10,6 +10,7 @@ import numpy as np
 from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.core.invariants import Column, Contents, check_none, check_unique
 from everquery.core.parts import Part, Saved
+from everquery.kinds.index_part import IndexPart
 from everquery.kinds.threshold.tally import OF_ALL
 from everquery.state.pairs import KEY_SHIFT
 
@@ -107,25 +108,10 @@ class ThresholdPart(Part):
         return slots, left
 
 
-class TallyPart(Part):
-    """What pairs of query and key have seen: queries by rank among the kind's live ones.
-
-    Parameters
-    ----------
-    queries : function
-        Returns the slots of the live queries, in order of registration.
-    keys : function
-        Returns how many keys there are.
-    """
+class TallyPart(IndexPart["ThresholdIndex"]):
+    """What pairs of query and key have seen: queries by rank among the kind's live ones."""
 
     name = "tally"
-
-    def __init__(
-        self, index: ThresholdIndex, queries: Callable[[], Int32s], keys: Callable[[], int]
-    ) -> None:
-        self._index = index
-        self._queries = queries
-        self._keys = keys
 
     def whole(self) -> Saved:
         """Return all totals."""
