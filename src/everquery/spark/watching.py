@@ -62,6 +62,7 @@ def watch(
     clock: str | None = None,
     folder: Path | str | None = None,
     history: Path | str | None = None,
+    state: Literal["changes", "reference"] = "changes",
 ) -> DataFrame:
     """Return the notices of a registry's standing queries over a streaming DataFrame.
 
@@ -116,6 +117,10 @@ def watch(
         past as the stream's ``keep`` says, batch by batch and exactly once. Queries that are
         registered with ``begin`` are filled from it, up to the batch with which they take effect.
         Without, they begin with that batch, and a warning says so.
+    state : {"changes", "reference"}
+        What a batch writes into Spark's state: what it changed; or, where workers read events for
+        themselves, which events it had, and all state now and then. A worker that lacks the state
+        then takes in the events since again, so that the source must still have them.
 
     Returns
     -------
@@ -161,7 +166,9 @@ def watch(
             ' such as "all"'
         )
     kept = None if history is None else str(Path(history).absolute())
-    job = Job(stream, shards, time_type, carried, key_type, wide, secret, history=kept)
+    refers = _by_reference(df, state)
+    types = time_type, carried, key_type
+    job = Job(stream, shards, *types, wide, secret, history=kept, by_reference=refers)
     plain = plain_schema(notices, carried)
     codes = shard_codes(job.units)
     wanted = [name for name in (*stream.columns(), UNREADABLE) if name in schema.names]
@@ -245,6 +252,25 @@ def _spans(
         return rows.mapInArrow(pack, PACKED)
     every = functions.explode(functions.array(*map(functions.lit, codes)))
     return rows.withColumn("shard", every).select(PACKED.names)
+
+
+def _by_reference(df: DataFrame | EventSource, state: str) -> bool:
+    """Tell whether state refers to events; raise if it can't."""
+    if state not in ("changes", "reference"):
+        raise SparkError(f"state is {state!r}; it takes 'changes' or 'reference'")
+    if state == "changes":
+        return False
+    if isinstance(df, DataFrame):
+        raise SparkError(
+            "state='reference' needs events that can be read again, and a DataFrame can't promise"
+            " that; give what read_files or read_kafka returns, or leave state out"
+        )
+    if (partitions := partitions_of(df.spark)) != 1:
+        raise SparkError(
+            "state='reference' needs one partition of state, whose worker reads the events, and"
+            f" spark.sql.shuffle.partitions is {partitions}; set it to 1, or leave state out"
+        )
+    return True
 
 
 def one_host(spark: SparkSession) -> bool:
