@@ -231,7 +231,6 @@ class DurableShard:
 
     def _replay(self, past: PastEvents | None) -> None:
         """Take in again the batches that were written by reference."""
-        self.shard.dead_letters.most = None  # none is kept, and the count of those lost is state
         for version, entry in self._steps.after(self.version):
             step = Step.from_bytes(entry)
             events: Sequence[Placed] = ()
