@@ -12,7 +12,7 @@ from everquery.index import access_paths
 from everquery.kinds import KINDS, register
 from everquery.kinds.threshold import segment as threshold_segment
 from everquery.queries.known import KNOWN
-from everquery.sharding import durable, steps
+from everquery.sharding import durable, references
 from tests.conformance.pushed import Pushed
 from tests.conformance.sharded import ShardedRunner
 from tests.conformance.toy.kind import KIND as TOY
@@ -113,7 +113,7 @@ def small_is_large(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("host")))
         patch.setattr(durable, "SHARED", 3)
-        patch.setattr(steps, "MOST_STEPS", 4)
+        patch.setattr(references, "MOST_BATCHES", 4)
         patch.setattr(access_paths, "FEWEST_INDEXED", 1)
         for name in ("BUILD_NS", "EVENT_NS", "SIGNAL_NS"):
             patch.setattr(threshold_segment, name, 1.0)

@@ -11,10 +11,10 @@ changed. Journals are loaded version by version, all parts of one version before
 each version, queries and keys have the numbers that they had when it was written. When the journal
 of queries gets a new base, all others do too: their older entries could not be loaded any more.
 
-Where events are read from spans, a version may be written by reference: as a step, which names the
-spans (`everquery.sharding.steps`), instead of what the events changed. The log goes into the
-journal of queries all the same. Whoever lacks such a version takes in its log and its events again.
-The next version that is not a step writes all parts but the queries whole.
+Where events are read from spans, a version may be written as a reference, which names the spans,
+instead of what the events changed (`everquery.sharding.references`). The log goes into the journal
+of queries all the same. Whoever lacks such a version takes in its log and its events again. The
+next version that is none of these writes all parts but the queries whole.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from everquery.shard import Shard
 from everquery.shard.parts import load_parts, parts_of
 from everquery.sharding import live
 from everquery.sharding.carried import Carried
-from everquery.sharding.head import STEPS, Head, Token, of_checkpoint
+from everquery.sharding.head import REFERENCES, Head, Token, of_checkpoint
 from everquery.sharding.host_files import host_folder, read, write
 from everquery.sharding.job import Job
 from everquery.sharding.journal import Contents, Journal, Store
 from everquery.sharding.logged_queries import LoggedQueries, LogPart
-from everquery.sharding.steps import PastEvents, Step, are_full, check_versions, replay
+from everquery.sharding.references import PastEvents, Reference, are_full, check_versions, replay
 from everquery.sharding.taking import Placed
 from everquery.state.stream_header import stream_header
 
@@ -115,7 +115,7 @@ class DurableShard:
             part.name: Journal(part.name, self._store, contents.get(part.name) or Contents())
             for part in self._parts
         }
-        self._steps = Journal(STEPS, self._store, contents.get(STEPS) or Contents())
+        self._references = Journal(REFERENCES, self._store, contents.get(REFERENCES) or Contents())
 
     @classmethod
     def open(
@@ -141,7 +141,7 @@ class DurableShard:
         head = Head.read(job, number, store)
         if head is None:
             return cls(job, number, store)
-        if not head.steps or head.stream == stream_header(job.stream):
+        if not head.refers or head.stream == stream_header(job.stream):
             return cls._opened(job, number, store, head, past)
         # Steps are replayed with the stream as it was.
         with of_checkpoint():
@@ -197,14 +197,14 @@ class DurableShard:
         self._job, self._store = job, store
         self.shard.set_time_type(job.time_type)
         with of_checkpoint():
-            unknown = head.journals.keys() - {STEPS, *(part.name for part in self._parts)}
+            unknown = head.journals.keys() - {REFERENCES, *(part.name for part in self._parts)}
             if unknown:
                 raise NewerError(
                     f"has a part {min(unknown)[:80]!r}, which this everquery does not know"
                 )
             self._open_journals(head.journals)
             if self._token != head.tokens[-1]:
-                check_versions(self._steps.contents, head.tokens[-1][0])
+                check_versions(self._references.contents, head.tokens[-1][0])
                 self._load_all()
                 self._replay(past)
         self._tokens, self._file = head.tokens, head.file
@@ -214,10 +214,10 @@ class DurableShard:
 
     def _load_all(self) -> None:
         found = []
-        steps = {version for version, _, _ in self._steps.contents.entries}
+        referred = {version for version, _, _ in self._references.contents.entries}
         for place, part in enumerate(self._parts):
             for version, entry in self._journals[part.name].after(self.version):
-                if version in steps:
+                if version in referred:
                     continue
                 # The numbers of keys go by the last base of all keys, which has those of every
                 # version before it too.
@@ -231,16 +231,16 @@ class DurableShard:
 
     def _replay(self, past: PastEvents | None) -> None:
         """Take in again the batches that were written by reference."""
-        for version, entry in self._steps.after(self.version):
-            step = Step.from_bytes(entry)
+        for version, entry in self._references.after(self.version):
+            batch = Reference.from_bytes(entry)
             events: Sequence[Placed] = ()
-            if step.spans.names:
+            if batch.spans.names:
                 if past is None:
                     raise EventsGoneError(_NO_SPANS)
-                events = past.of_shard(step.spans, self.number, self._job.stream)
+                events = past.of_shard(batch.spans, self.number, self._job.stream)
             log = self._journals[_QUERIES].of_version(version)
             saved = None if log is None else unpack_parts(log, self._parts)[1].get(_QUERIES)
-            replay(step, self.shard, self.carried, (self._queries, saved), events)
+            replay(batch, self.shard, self.carried, (self._queries, saved), events)
             for part in self._parts:
                 part.leave_unnoted()
 
@@ -271,48 +271,48 @@ class DurableShard:
 
     # -- into the store -----------------------------------------------------------------------
 
-    def commit(self, log: Sequence[LogPart], step: Step | None = None) -> None:
+    def commit(self, log: Sequence[LogPart], reference: Reference | None = None) -> None:
         """Write what a batch changed, and keep the live arrays for the next.
 
         Parameters
         ----------
         log : the parts of the log that were applied
-        step : Step, optional
+        reference : Reference, optional
             The batch by reference, where it may be written so.
         """
         version = self.version + 1
         self._queries.note(log, self._times_before)
         changed = self._queries.changes()
         everything = changed is not None and self._is_full(self._queries)
-        steps = self._steps.contents
-        if everything or self._altered or are_full(steps):
-            step = None
+        before = self._references.contents
+        if everything or self._altered or are_full(before):
+            reference = None
         for part in self._parts:
             if part is self._queries:
                 saved = part.whole() if everything else changed
-            elif step is not None:
+            elif reference is not None:
                 saved = None
                 part.leave_unnoted()
-            elif everything or steps.entries:  # of steps it was not noted what they changed
+            elif everything or before.entries:  # of those it was not noted what they changed
                 saved = part.whole()
-                if steps.entries:
+                if before.entries:
                     part.mark_committed()
             else:
                 saved = part.changes()
             if saved is not None:
                 self._write(part, version, saved)
-        if step is not None:
-            self._steps.append(version, step.to_bytes())
-            self._steps.contents.outdated += step.counts.arrived
-        elif steps.entries:
-            self._steps.clear()
+        if reference is not None:
+            self._references.append(version, reference.to_bytes())
+            self._references.contents.outdated += reference.counts.arrived
+        elif before.entries:
+            self._references.clear()
         self._altered = False
         self.version, self.nonce = version, uuid4().hex
         self._share()
         self._tokens = [*self._tokens, self._token][-TOKENS:]
         journals = {name: journal.contents for name, journal in self._journals.items()}
-        if self._steps.contents.entries:
-            journals[STEPS] = self._steps.contents
+        if self._references.contents.entries:
+            journals[REFERENCES] = self._references.contents
         stream = stream_header(self._job.stream)
         head = Head(stream, self.lineage, self.position, self._tokens, self._file, journals)
         head.write(self._job, self.number, self._store)  # the last thing written

@@ -20,7 +20,7 @@ from everquery.state.stream_header import misfit, stream_of
 
 VERSION = 1
 NAME = "head"
-STEPS = "steps"  # the journal of versions that are written by reference
+REFERENCES = "references"  # the journal of versions that are written by reference
 
 Token = tuple[int, str]
 """A version, and the nonce of the attempt that wrote it."""
@@ -55,9 +55,9 @@ class Head:
     journals: dict[str, Contents]
 
     @property
-    def steps(self) -> bool:
+    def refers(self) -> bool:
         """Whether versions are written by reference."""
-        return STEPS in self.journals and bool(self.journals[STEPS].entries)
+        return REFERENCES in self.journals and bool(self.journals[REFERENCES].entries)
 
     def write(self, job: Job, number: int, store: Store) -> None:
         """Write the head of a shard."""

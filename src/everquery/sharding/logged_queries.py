@@ -92,7 +92,7 @@ class LoggedQueries(QueriesPart):
         """Apply the first parts of what was logged with a batch, which is taken in again."""
         log = [] if saved is None else _log_of(saved)
         if parts > len(log):
-            refuse(f"a step has {parts} changes, and the log {len(log)}")
+            refuse(f"a batch has {parts} changes, and the log {len(log)}")
         with _forged():
             for part in log[:parts]:
                 self.apply(self.decoded(*part))

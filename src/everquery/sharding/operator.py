@@ -23,10 +23,10 @@ from everquery.sharding.journal import Store
 from everquery.sharding.logged_queries import LogPart
 from everquery.sharding.packing import Unpacked, unpack
 from everquery.sharding.quarantine import HeldOut, Quarantine
+from everquery.sharding.references import Counts, PastEvents, Reference
 from everquery.sharding.routing import across_keys, leaves, queries_of, without, wrong_keys
 from everquery.sharding.shard_history import fill, keep, record
 from everquery.sharding.spans import Spans
-from everquery.sharding.steps import Counts, PastEvents, Step
 from everquery.sharding.taking import in_order, merge, take
 from everquery.state.partial import Partial
 from everquery.stream import Stream
@@ -168,7 +168,7 @@ class _Batch:
         if self._recorder is not None and self.job.history is not None:
             keep(here.shard, self._recorder, self.job.history, self.number)
             self._lap("history")
-        here.commit(self._log, self._step())
+        here.commit(self._log, self._reference())
         self._lap("commit")
         return Output(
             taken.notices,
@@ -185,13 +185,13 @@ class _Batch:
             held_out=held_out,
         )
 
-    def _step(self) -> Step | None:
+    def _reference(self) -> Reference | None:
         """Return the batch by reference; None if it is to be written as what it changed."""
         spans, events = self.given.spans, self.given.events
         if not self.job.by_reference or self._filled or (events and spans is None):
             return None
         where = Spans(spans.names, (), spans.clock) if spans and events else Spans([])
-        return Step(where, self._applied, Counts.of(self._taken, self._here.shard))
+        return Reference(where, self._applied, Counts.of(self._taken, self._here.shard))
 
     def _hold_out(self, failed: dict[tuple[str, str], str]) -> tuple[Quarantined, ...] | None:
         """Note which queries the shard runs without; None if there were none and are none.

@@ -1,6 +1,6 @@
 """Batches by reference: what a shard's state needs to take a batch in again.
 
-A step names the spans that a batch's events were read from, and says how many parts of the log
+A reference names the spans that a batch's events were read from, and says how many parts of the log
 came before them; the parts themselves are in the journal of queries. Whoever replays it counts what
 it counted then: a source that gives other events, or an everquery that takes them otherwise, is
 found out.
@@ -25,7 +25,7 @@ from everquery.sharding.taking import Placed, Taken, in_order, merge, take
 from everquery.stream import Stream
 
 # What is replayed at most, where a shard is built anew; then its whole state is written again.
-MOST_STEPS = 64
+MOST_BATCHES = 64
 MOST_EVENTS = 20_000_000
 
 
@@ -69,7 +69,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Reference:
     """A batch of a shard.
 
     Attributes
@@ -89,20 +89,20 @@ class Step:
         """Return it as a frame."""
         named = {"names": self.spans.names, "clock": self.spans.clock}
         counts = asdict(self.counts)
-        return pack({"holds": "step", **named, "changes": self.changes, "counts": counts}, {})
+        return pack({"holds": "reference", **named, "changes": self.changes, "counts": counts}, {})
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Step:
+    def from_bytes(cls, content: bytes) -> Reference:
         """Return what `to_bytes` gave; raise if it can't be."""
         header, _, _ = unpack(content)
-        if header.get("holds") != "step":
-            refuse("a step is something else")
+        if header.get("holds") != "reference":
+            refuse("a reference is something else")
         check_count("changes", header.get("changes"))
         clock, counts = header.get("clock"), of_type(header, "counts", dict)
         if clock is not None and type(clock) is not int:
-            refuse(f"{short(clock)} is no time of a step")
+            refuse(f"{short(clock)} is no time of a batch")
         if counts.keys() != {field.name for field in fields(Counts)}:
-            refuse(f"{short(counts)} are no counts of a step")
+            refuse(f"{short(counts)} are no counts of a batch")
         for name, count in counts.items():
             check_count(name, count)
         spans = Spans(of_type(header, "names", list), (), clock)
@@ -110,22 +110,22 @@ class Step:
 
 
 def are_full(contents: Contents) -> bool:
-    """Tell whether the whole state is to be written, by what the journal of steps holds.
+    """Tell whether the whole state is to be written, by what the journal of references holds.
 
     What it counts as outdated are events: those that a replay would have to take in.
     """
-    return len(contents.entries) >= MOST_STEPS or contents.outdated >= MOST_EVENTS
+    return len(contents.entries) >= MOST_BATCHES or contents.outdated >= MOST_EVENTS
 
 
 def check_versions(contents: Contents, last: int) -> None:
-    """Raise if steps do not lead to a version one by one."""
+    """Raise if references do not lead to a version one by one."""
     versions = [version for version, _, _ in contents.entries]
     if versions != list(range(last + 1 - len(versions), last + 1)):
-        refuse(f"its steps are {short(versions)}, and its version is {last}")
+        refuse(f"its references are of {short(versions)}, and its version is {last}")
 
 
 def replay(
-    step: Step,
+    batch: Reference,
     shard: Shard,
     carried: Carried,
     log: tuple[LoggedQueries, Saved | None],
@@ -143,14 +143,14 @@ def replay(
         If it does not come to what it came to before.
     """
     queries, logged = log
-    queries.apply_again(logged, step.changes)
+    queries.apply_again(logged, batch.changes)
     taken = take(shard, carried, *in_order(events))
     merge(shard)
     shard.dead_letters.drain()
     shard.queries.ended.clear()
     counts = Counts.of(taken, shard)
-    if counts != step.counts:
-        pairs = zip(asdict(step.counts).items(), asdict(counts).values(), strict=True)
+    if counts != batch.counts:
+        pairs = zip(asdict(batch.counts).items(), asdict(counts).values(), strict=True)
         other = [f"{then:,} {name}, now {now:,}" for (name, then), now in pairs if then != now]
         raise EventsGoneError(
             "the checkpoint refers to events, and a batch that is taken in again is another one:"
