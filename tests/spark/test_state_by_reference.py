@@ -88,5 +88,7 @@ def test_state_refers_to_events_that_one_worker_reads(spark, tmp_path):
         source = read_files(spark, STREAM, [tmp_path / "events"], schema=SCHEMA)
         with pytest.raises(SparkError, match=r"one partition of state.* is 2"):
             watch(source, STREAM, **refers)
+    with partitioned(spark, 1), pytest.raises(SparkError, match=r"16 shards at most.* are 17"):
+        watch(source, STREAM, shards=16, **refers)
     with pytest.raises(SparkError, match="it takes 'changes' or 'reference'"):
         watch(source, STREAM, **{**refers, "state": "whole"})

@@ -80,7 +80,7 @@ class DurableShard:
         self._tokens: list[Token] = []
         self._file: Token | None = None
         self._numbered = self._unshared = 0  # queries: when last looked, and new since the file
-        self._altered = False  # the stream, since the state was written
+        self._whole_next = False  # whether the next version is to be no reference
         self._attach(*self._empty())
         self._open_journals({})
         self._times_before = self.shard.times
@@ -243,6 +243,7 @@ class DurableShard:
             replay(batch, self.shard, self.carried, (self._queries, saved), events)
             for part in self._parts:
                 part.leave_unnoted()
+            self._whole_next = True  # what was taken in again once is not to be a second time
 
     def _alter(self, job: Job) -> None:
         """Go on with a stream that has been altered."""
@@ -253,7 +254,7 @@ class DurableShard:
         self.shard.go_on_from_elsewhere()
         for part in self._parts:
             part.mark_committed()
-        self._altered = True
+        self._whole_next = True
 
     def _load(self, part: Part, entry: bytes) -> None:
         header, parts = unpack_parts(entry, self._parts)
@@ -285,7 +286,7 @@ class DurableShard:
         changed = self._queries.changes()
         everything = changed is not None and self._is_full(self._queries)
         before = self._references.contents
-        if everything or self._altered or are_full(before):
+        if everything or self._whole_next or are_full(before):
             reference = None
         for part in self._parts:
             if part is self._queries:
@@ -306,7 +307,7 @@ class DurableShard:
             self._references.contents.outdated += reference.counts.arrived
         elif before.entries:
             self._references.clear()
-        self._altered = False
+        self._whole_next = False
         self.version, self.nonce = version, uuid4().hex
         self._share()
         self._tokens = [*self._tokens, self._token][-TOKENS:]

@@ -26,7 +26,7 @@ from everquery.sharding.telling import plain_schema
 from everquery.spark.clock import clock_column
 from everquery.spark.columns import WHOLE, check_columns, key_types, time_types
 from everquery.spark.daemon import own_workers
-from everquery.spark.event_source import EventSource
+from everquery.spark.event_source import EventSource, by_reference, partitions_of
 from everquery.spark.partitions import MOST_SHARDS, shard_codes
 from everquery.spark.quarantine_reports import HELD_OUT, OBSERVED, REGISTRY, report_quarantined
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
@@ -166,7 +166,7 @@ def watch(
             ' such as "all"'
         )
     kept = None if history is None else str(Path(history).absolute())
-    refers = _by_reference(df, state)
+    refers = by_reference(df, state, shards + wide)
     types = time_type, carried, key_type
     job = Job(stream, shards, *types, wide, secret, history=kept, by_reference=refers)
     plain = plain_schema(notices, carried)
@@ -254,33 +254,9 @@ def _spans(
     return rows.withColumn("shard", every).select(PACKED.names)
 
 
-def _by_reference(df: DataFrame | EventSource, state: str) -> bool:
-    """Tell whether state refers to events; raise if it can't."""
-    if state not in ("changes", "reference"):
-        raise SparkError(f"state is {state!r}; it takes 'changes' or 'reference'")
-    if state == "changes":
-        return False
-    if isinstance(df, DataFrame):
-        raise SparkError(
-            "state='reference' needs events that can be read again, and a DataFrame can't promise"
-            " that; give what read_files or read_kafka returns, or leave state out"
-        )
-    if (partitions := partitions_of(df.spark)) != 1:
-        raise SparkError(
-            "state='reference' needs one partition of state, whose worker reads the events, and"
-            f" spark.sql.shuffle.partitions is {partitions}; set it to 1, or leave state out"
-        )
-    return True
-
-
 def one_host(spark: SparkSession) -> bool:
     """Tell whether all workers are on one host."""
     return str(spark.sparkContext.master).startswith("local")
-
-
-def partitions_of(spark: SparkSession) -> int:
-    """Return into how many partitions Spark divides state."""
-    return int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
 
 
 def _carried(schema: StructType, carry: Sequence[str], notices: pa.Schema) -> pa.Schema:

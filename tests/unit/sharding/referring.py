@@ -109,5 +109,7 @@ def told(output):
 
 
 def pending(shards):
+    if NAME not in shards.store:
+        return 0
     header, _, _ = framing.unpack(shards.store[NAME])
     return len(header["journals"].get("references", {"entries": []})["entries"])

@@ -12,7 +12,7 @@ import pytest
 
 import everquery as eq
 from everquery.core import framing
-from everquery.errors import EventsGoneError, SnapshotError
+from everquery.errors import EventsGoneError, RecordsLostError, SnapshotError
 from everquery.kinds.range.index import RangeIndex
 from everquery.queries.changes import Register
 from everquery.sharding import durable, references, replayed_events
@@ -116,6 +116,22 @@ def test_files_before_the_last_whole_state_are_not_needed(tmp_path):
     output = shards.run(Register((eq.Border("in", {}),)), events=rows(("IBM", 8, 1.0)))
     assert output.found == "rebuilt"
     assert [row["seq"] for row in told(output)] == [6]
+
+
+def test_records_that_kafka_has_deleted_are_such_an_error_too(monkeypatch):
+    shards = Shards()
+    shards.run(events=rows(("IBM", 1, 1.0)))
+    given = shards.input(events=rows(("IBM", 2, 1.0)))
+    forget_live()
+
+    def read(self, name):
+        raise RecordsLostError("offsets 0 to 1 are gone; give the topic a longer retention")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplayedEvents, "_span", lambda self, name, *_: read(self, name))
+        with pytest.raises(EventsGoneError, match=r"longer retention.*begin a new checkpoint"):
+            shards.take(given)
+    shards.take(given)
 
 
 def test_other_events_than_before_are_found_out():
