@@ -195,7 +195,8 @@ def _say(findings: Findings, measured: dict[str, dict[int, Cost]], events: int) 
         for partitions, cost in costs.items():
             rate = events / cost.large
             name = f"{place}, {partitions}"
-            rows.append([name, rate, rate / base, 1e3 * cost.small, 1e9 * cost.busy_large / events])
+            busy = 1e9 * cost.busy_large / events
+            rows.append([name, rate, rate / base, 1e3 * cost.small, busy, cost.megabytes])
     findings.tables.append(
         Table(
             "spark_scale",

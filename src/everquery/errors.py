@@ -32,6 +32,7 @@
     ├── InvalidBatchError       (ValueError)  events without a column, or with one of a wrong type
     ├── HistoryError            (ValueError)  a past that is not kept, is lost, or can't be written
     ├── SnapshotError           (ValueError)  bytes that this engine can't restore
+    │   └── EventsGoneError                   state refers to events that can't be read again
     └── TornEngineError                       a call failed half way; restore a snapshot
 """
 
@@ -213,6 +214,10 @@ class HistoryError(EverqueryError, ValueError):
 
 class SnapshotError(EverqueryError, ValueError):
     """A snapshot is damaged, of another stream, or of a newer version."""
+
+
+class EventsGoneError(SnapshotError):
+    """State that was written by reference needs events that its source does not have any more."""
 
 
 class TornEngineError(EverqueryError):

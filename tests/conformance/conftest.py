@@ -12,7 +12,7 @@ from everquery.index import access_paths
 from everquery.kinds import KINDS, register
 from everquery.kinds.threshold import segment as threshold_segment
 from everquery.queries.known import KNOWN
-from everquery.sharding import durable
+from everquery.sharding import durable, references
 from tests.conformance.pushed import Pushed
 from tests.conformance.sharded import ShardedRunner
 from tests.conformance.toy.kind import KIND as TOY
@@ -29,8 +29,11 @@ def pytest_collection_modifyitems(items):
     for item in items:
         chosen = getattr(item, "callspec", None) and item.callspec.params
         few = bool(chosen) and len(chosen.get("kinds", KINDS)) < len(KINDS)
-        if few and chosen.get("new_runner") == "sharded":
+        if few and str(chosen.get("new_runner")).startswith("sharded"):
             item.add_marker(pytest.mark.slow)  # what differs from one process is the same for all
+        refers = bool(chosen) and chosen.get("new_runner") == "sharded, by reference"
+        if refers and item.path.name not in ("test_kinds.py", "test_live_changes.py"):
+            item.add_marker(pytest.mark.slow)  # only how state is written differs
         if few and chosen.get("new_runner") == "pushed" and "brute_force" not in item.name:
             item.add_marker(pytest.mark.slow)
         if chosen and chosen.get("new_runner") == "pushed" and item.path.name == "test_duckdb.py":
@@ -69,7 +72,15 @@ def toy():
 
 
 @pytest.fixture(
-    params=["embedded", "pushed", "sharded", "spark", "spark, one reads", "spark, two read"],
+    params=[
+        "embedded",
+        "pushed",
+        "sharded",
+        "sharded, by reference",
+        "spark",
+        "spark, one reads",
+        "spark, two read",
+    ],
     scope="session",
 )
 def new_runner(request):
@@ -80,6 +91,8 @@ def new_runner(request):
         yield Pushed
     elif request.param == "sharded":
         yield ShardedRunner
+    elif request.param == "sharded, by reference":
+        yield partial(ShardedRunner, by_reference=True)
     else:
         spark = request.getfixturevalue("spark")
         from tests.spark.job import SOURCES
@@ -100,6 +113,7 @@ def small_is_large(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("host")))
         patch.setattr(durable, "SHARED", 3)
+        patch.setattr(references, "MOST_BATCHES", 4)
         patch.setattr(access_paths, "FEWEST_INDEXED", 1)
         for name in ("BUILD_NS", "EVENT_NS", "SIGNAL_NS"):
             patch.setattr(threshold_segment, name, 1.0)

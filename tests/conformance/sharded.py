@@ -24,16 +24,40 @@ from everquery.sharding.live import LIVE
 from everquery.sharding.operator import Input, run_batch
 from everquery.sharding.packing import CLOCK, Packer
 from everquery.sharding.places import OFFSET, SOURCE
+from everquery.sharding.replayed_events import ReplayedEvents
 from everquery.sharding.routing import Shards, route
+from everquery.sharding.span_events import SpanEvents
+from everquery.sharding.spans import Spans
 from everquery.state.events import decode
 from everquery.state.partial import Partial
 
 
-class ShardedRunner:
-    """An engine over several shards; queries are checked by an engine that sees no event."""
+class KeptBatches(dict):
+    """Batches by number: spans that can be read again."""
 
-    def __init__(self, stream: eq.Stream, *, shards: int = 3, history: str | None = None) -> None:
+    def read(self, name):
+        half = -(-self[name].num_rows // 2)
+        yield self[name].slice(0, half)
+        yield self[name].slice(half)
+
+
+class ShardedRunner:
+    """An engine over several shards; queries are checked by an engine that sees no event.
+
+    With `by_reference`, shards read the batches for themselves, and their state refers to them.
+    """
+
+    def __init__(
+        self,
+        stream: eq.Stream,
+        *,
+        shards: int = 3,
+        history: str | None = None,
+        by_reference: bool = False,
+    ) -> None:
         self.stream = stream
+        self.by_reference = by_reference
+        self.kept = KeptBatches()
         self.history = history
         self.shards = 1 if stream.key is None else shards
         self.wide = 0 if stream.key is None else 2
@@ -86,16 +110,38 @@ class ShardedRunner:
             self.position += count
 
     def process(self, batch: pa.Table, *, now: int | None = None) -> pa.Table:
+        if isinstance(batch, pa.RecordBatch):
+            batch = pa.Table.from_batches([batch])
+        if now is not None:
+            clock = pa.repeat(pa.scalar(now, pa.int64()), batch.num_rows)
+            batch = batch.append_column(CLOCK, clock)
+        if batch.num_rows and not pa.types.is_null(decode(batch, self.stream).time_type):
+            self.time_type = decode(batch, self.stream).time_type
+        log: dict[int, list[LogRow]] = {shard: [] for shard in range(len(self.store))}
+        for row in self.waiting:
+            for shard, part in route(row, self.stream, Shards(self.shards, self.wide)):
+                log[shard].insert(0, part)
+        self.waiting = []
+        return self._run(*(self._read if self.by_reference else self._packed)(batch), log)
+
+    def _read(self, batch: pa.Table):
+        """Return what gives a shard its events, and where they are read."""
+        spans = Spans([])
+        if batch.num_rows:
+            spans.names.append(len(self.kept))
+            self.kept[len(self.kept)] = batch
+        packer = Packer(self.stream, self.shards, wide=self.wide, time_type=self.time_type)
+        here = SpanEvents(self.kept, packer)
+        return (lambda shard: here.of_shard(spans, shard)), spans, ReplayedEvents(self.kept, packer)
+
+    def _packed(self, batch: pa.Table):
+        """Return what gives a shard its events."""
         packed: dict[int, list] = {shard: [] for shard in range(len(self.store))}
         # Two partitions, each read in several batches and packed into several blobs; the rows come
         # in any order, but know their places in two sources.
         n = batch.num_rows
         half = n // 2
         packer = Packer(self.stream, self.shards, blob_rows=half // 2, wide=self.wide)
-        if isinstance(batch, pa.RecordBatch):
-            batch = pa.Table.from_batches([batch])
-        if now is not None:
-            batch = batch.append_column(CLOCK, pa.repeat(pa.scalar(now, pa.int64()), n))
         number = np.arange(n)
         batch = batch.append_column(f"{SOURCE}0", pa.array(number // (half + 1)))
         batch = batch.append_column(OFFSET, pa.array(number % (half + 1)))
@@ -104,18 +150,18 @@ class ShardedRunner:
             batches = part.to_batches(1 + half // 3)
             for number, shard, blob in packer.pack(batches):
                 packed[shard].insert(0, ((partition, number), blob))  # in no order
-        if batch.num_rows and not pa.types.is_null(decode(batch, self.stream).time_type):
-            self.time_type = decode(batch, self.stream).time_type
-        log: dict[int, list[LogRow]] = {shard: [] for shard in range(len(self.store))}
-        for row in self.waiting:
-            for shard, part in route(row, self.stream, Shards(self.shards, self.wide)):
-                log[shard].insert(0, part)
-        self.waiting = []
-        return self._run(packed, log)
+        return packed.__getitem__, None, None
 
-    def _run(self, packed, log) -> pa.Table:
+    def _run(self, events_of, spans, past, log) -> pa.Table:
         told = []
-        job = Job(self.stream, self.shards, self.time_type, wide=self.wide, history=self.history)
+        job = Job(
+            self.stream,
+            self.shards,
+            self.time_type,
+            wide=self.wide,
+            history=self.history,
+            by_reference=self.by_reference,
+        )
         for shard in range(len(self.store)):
             self.batches += 1
             # Workers have live arrays of their own; which one gets a shard changes all the time,
@@ -123,10 +169,11 @@ class ShardedRunner:
             worker = self.workers[(self.batches * 7 // 3) % 2]
             LIVE.clear()
             LIVE.update(worker)
-            given = Input(log[shard], packed[shard])
             if self.batches % 5 == 0:
-                run_batch(job, shard, given, copy.copy(self.store[shard]))
-            output = run_batch(job, shard, given, self.store[shard])
+                given = Input(log[shard], events_of(shard), spans)
+                run_batch(job, shard, given, copy.copy(self.store[shard]), past)
+            given = Input(log[shard], events_of(shard), spans)
+            output = run_batch(job, shard, given, self.store[shard], past)
             assert not output.quarantined
             worker.clear()
             if self.batches % 11:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from everquery.sharding import durable, left_tables
+from everquery.sharding import durable, left_tables, references
 from everquery.spark.run_shards import RunShards
 from everquery.spark.stages import PackEvents, PackSpans, RouteLog, UnpackNotices
 from tests.spark.job import ONE_READS, Source
@@ -36,6 +36,7 @@ POINTS = (
 # So that the files of the host are in play too.
 durable.SHARED = 10
 left_tables.LEAST_BYTES = 1
+references.MOST_BATCHES = 3  # and that state by reference is written whole now and then
 
 
 def points_of(source: Source) -> list[str]:

@@ -97,6 +97,9 @@ class Part(ABC):
     def mark_committed(self) -> None:  # noqa: B027 - most parts need not
         """Take what is there as committed, and note from now on what changes."""
 
+    def leave_unnoted(self) -> None:  # noqa: B027 - few parts note more with every event
+        """Note no changes: all state is asked for next, and then `mark_committed` is called."""
+
     @abstractmethod
     def load(self, saved: Saved) -> None:
         """Check and take over what was saved; the parts before this one are as they were then.

@@ -10,6 +10,11 @@ Each part of the shard has a journal: its whole state at some version, and what 
 changed. Journals are loaded version by version, all parts of one version before the next. So at
 each version, queries and keys have the numbers that they had when it was written. When the journal
 of queries gets a new base, all others do too: their older entries could not be loaded any more.
+
+Where events are read from spans, a version may be written as a reference, which names the spans,
+instead of what the events changed (`everquery.sharding.references`). The log goes into the journal
+of queries all the same. Whoever lacks such a version takes in its log and its events again. The
+next version that is none of these writes all parts but the queries whole.
 """
 
 from __future__ import annotations
@@ -22,23 +27,31 @@ import pyarrow as pa
 from everquery.core.framing import NewerError
 from everquery.core.invariants import refuse
 from everquery.core.parts import Part, Saved, pack_parts, unpack_parts
+from everquery.errors import EventsGoneError
 from everquery.queries.changes import Change
 from everquery.registry.rows import LogRow
 from everquery.registry.strangers import read_widely
 from everquery.shard import Shard
-from everquery.shard.parts import parts_of
+from everquery.shard.parts import load_parts, parts_of
 from everquery.sharding import live
 from everquery.sharding.carried import Carried
-from everquery.sharding.head import Head, Token, of_checkpoint
+from everquery.sharding.head import REFERENCES, Head, Token, of_checkpoint
 from everquery.sharding.host_files import host_folder, read, write
 from everquery.sharding.job import Job
 from everquery.sharding.journal import Contents, Journal, Store
 from everquery.sharding.logged_queries import LoggedQueries, LogPart
+from everquery.sharding.references import PastEvents, Reference, are_full, check_versions, replay
+from everquery.sharding.taking import Placed
+from everquery.state.stream_header import stream_header
 
 TOKENS = 64  # versions back from which a worker can catch up
 SHARED = 20_000  # new queries, before all are written to a file of the host
 
 _KEYS, _QUERIES = "keys", "queries"
+_NO_SPANS = (
+    "the checkpoint refers to events by the names of their spans, and this job's source has none;"
+    " give the source that it was written with (read_files, read_kafka), or begin a new checkpoint"
+)
 
 
 class DurableShard:
@@ -67,8 +80,9 @@ class DurableShard:
         self._tokens: list[Token] = []
         self._file: Token | None = None
         self._numbered = self._unshared = 0  # queries: when last looked, and new since the file
+        self._whole_next = False  # whether the next version is to be no reference
         self._attach(*self._empty())
-        self._journals = self._open_journals({})
+        self._open_journals({})
         self._times_before = self.shard.times
 
     def _empty(self) -> tuple[Shard, Carried]:
@@ -96,27 +110,50 @@ class DurableShard:
         for part in self._parts:
             part.mark_committed()
 
-    def _open_journals(self, contents: dict[str, Contents]) -> dict[str, Journal]:
-        return {
+    def _open_journals(self, contents: dict[str, Contents]) -> None:
+        self._journals = {
             part.name: Journal(part.name, self._store, contents.get(part.name) or Contents())
             for part in self._parts
         }
+        self._references = Journal(REFERENCES, self._store, contents.get(REFERENCES) or Contents())
 
     @classmethod
-    def open(cls, job: Job, number: int, store: Store) -> DurableShard:
+    def open(
+        cls, job: Job, number: int, store: Store, past: PastEvents | None = None
+    ) -> DurableShard:
         """Return a shard as its store says it is, by the shortest way.
 
         It is this call's alone until it is committed: a batch that fails leaves nothing behind.
+
+        Parameters
+        ----------
+        past : PastEvents, optional
+            What reads the events of versions that were written by reference.
 
         Raises
         ------
         SnapshotError
             If the store is damaged, of another stream, another number of shards, or a newer
             everquery.
+        EventsGoneError
+            If events must be taken in again, and can't be read.
         """
         head = Head.read(job, number, store)
         if head is None:
             return cls(job, number, store)
+        if not head.refers or head.stream == stream_header(job.stream):
+            return cls._opened(job, number, store, head, past)
+        # Steps are replayed with the stream as it was.
+        with of_checkpoint():
+            then = head.job_then(job)
+        here = cls._opened(then, number, store, head, past)
+        here._alter(job)
+        return here
+
+    @classmethod
+    def _opened(
+        cls, job: Job, number: int, store: Store, head: Head, past: PastEvents | None
+    ) -> DurableShard:
         base = head.journals[_QUERIES].base if _QUERIES in head.journals else -1
         here = live.take(head.lineage, number)
         if here is not None and here._token != head.tokens[-1]:
@@ -133,7 +170,7 @@ class DurableShard:
         file = None if here.found == "kept" else head.file
         if file is not None and file[0] > here.version and file[0] >= base:
             here.found = "mapped" if here._map(head.lineage, file) else here.found
-        here._catch_up(job, head, store)
+        here._catch_up(job, head, store, past)
         return here
 
     @property
@@ -155,19 +192,21 @@ class DurableShard:
 
     # -- from the store -----------------------------------------------------------------------
 
-    def _catch_up(self, job: Job, head: Head, store: Store) -> None:
+    def _catch_up(self, job: Job, head: Head, store: Store, past: PastEvents | None) -> None:
         """Take over all that the store holds beyond this version."""
         self._job, self._store = job, store
         self.shard.set_time_type(job.time_type)
         with of_checkpoint():
-            unknown = head.journals.keys() - {part.name for part in self._parts}
+            unknown = head.journals.keys() - {REFERENCES, *(part.name for part in self._parts)}
             if unknown:
                 raise NewerError(
                     f"has a part {min(unknown)[:80]!r}, which this everquery does not know"
                 )
-            self._journals = self._open_journals(head.journals)
+            self._open_journals(head.journals)
             if self._token != head.tokens[-1]:
+                check_versions(self._references.contents, head.tokens[-1][0])
                 self._load_all()
+                self._replay(past)
         self._tokens, self._file = head.tokens, head.file
         self.lineage, self.position = head.lineage, head.position
         self.version, self.nonce = head.tokens[-1]
@@ -175,8 +214,11 @@ class DurableShard:
 
     def _load_all(self) -> None:
         found = []
+        referred = {version for version, _, _ in self._references.contents.entries}
         for place, part in enumerate(self._parts):
             for version, entry in self._journals[part.name].after(self.version):
+                if version in referred:
+                    continue
                 # The numbers of keys go by the last base of all keys, which has those of every
                 # version before it too.
                 first = part.name == _KEYS and version == self._journals[_KEYS].contents.base
@@ -186,6 +228,33 @@ class DurableShard:
         self.shard.go_on_from_elsewhere()
         for part in self._parts:
             part.mark_committed()
+
+    def _replay(self, past: PastEvents | None) -> None:
+        """Take in again the batches that were written by reference."""
+        for version, entry in self._references.after(self.version):
+            batch = Reference.from_bytes(entry)
+            events: Sequence[Placed] = ()
+            if batch.spans.names:
+                if past is None:
+                    raise EventsGoneError(_NO_SPANS)
+                events = past.of_shard(batch.spans, self.number, self._job.stream)
+            log = self._journals[_QUERIES].of_version(version)
+            saved = None if log is None else unpack_parts(log, self._parts)[1].get(_QUERIES)
+            replay(batch, self.shard, self.carried, (self._queries, saved), events)
+            for part in self._parts:
+                part.leave_unnoted()
+            self._whole_next = True  # what was taken in again once is not to be a second time
+
+    def _alter(self, job: Job) -> None:
+        """Go on with a stream that has been altered."""
+        frame = pack_parts({}, [(part, part.whole()) for part in self._parts])
+        self._job = job
+        self._attach(*self._empty())
+        load_parts(self._parts, unpack_parts(frame, self._parts)[1])
+        self.shard.go_on_from_elsewhere()
+        for part in self._parts:
+            part.mark_committed()
+        self._whole_next = True
 
     def _load(self, part: Part, entry: bytes) -> None:
         header, parts = unpack_parts(entry, self._parts)
@@ -203,29 +272,50 @@ class DurableShard:
 
     # -- into the store -----------------------------------------------------------------------
 
-    def commit(self, log: Sequence[LogPart]) -> None:
+    def commit(self, log: Sequence[LogPart], reference: Reference | None = None) -> None:
         """Write what a batch changed, and keep the live arrays for the next.
 
         Parameters
         ----------
         log : the parts of the log that were applied
+        reference : Reference, optional
+            The batch by reference, where it may be written so.
         """
         version = self.version + 1
         self._queries.note(log, self._times_before)
         changed = self._queries.changes()
         everything = changed is not None and self._is_full(self._queries)
+        before = self._references.contents
+        if everything or self._whole_next or are_full(before):
+            reference = None
         for part in self._parts:
-            if everything:
-                saved: Saved | None = part.whole()
+            if part is self._queries:
+                saved = part.whole() if everything else changed
+            elif reference is not None:
+                saved = None
+                part.leave_unnoted()
+            elif everything or before.entries:  # of those it was not noted what they changed
+                saved = part.whole()
+                if before.entries:
+                    part.mark_committed()
             else:
-                saved = changed if part is self._queries else part.changes()
+                saved = part.changes()
             if saved is not None:
                 self._write(part, version, saved)
+        if reference is not None:
+            self._references.append(version, reference.to_bytes())
+            self._references.contents.outdated += reference.counts.arrived
+        elif before.entries:
+            self._references.clear()
+        self._whole_next = False
         self.version, self.nonce = version, uuid4().hex
         self._share()
         self._tokens = [*self._tokens, self._token][-TOKENS:]
         journals = {name: journal.contents for name, journal in self._journals.items()}
-        head = Head(self.lineage, self.position, self._tokens, self._file, journals)
+        if self._references.contents.entries:
+            journals[REFERENCES] = self._references.contents
+        stream = stream_header(self._job.stream)
+        head = Head(stream, self.lineage, self.position, self._tokens, self._file, journals)
         head.write(self._job, self.number, self._store)  # the last thing written
         live.keep(self)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from everquery.core.framing import DamagedError, NewerError, pack, unpack
@@ -16,10 +16,11 @@ from everquery.core.invariants import check_count, of_type, refuse, short
 from everquery.errors import SnapshotError
 from everquery.sharding.job import Job
 from everquery.sharding.journal import Contents, Store
-from everquery.state.stream_header import misfit, stream_header
+from everquery.state.stream_header import misfit, stream_of
 
 VERSION = 1
 NAME = "head"
+REFERENCES = "references"  # the journal of versions that are written by reference
 
 Token = tuple[int, str]
 """A version, and the nonce of the attempt that wrote it."""
@@ -33,6 +34,8 @@ class Head:
 
     Attributes
     ----------
+    stream : dict
+        The stream as it was when the state was written, as plain values.
     lineage : str
         Names the state, from its first version on.
     position : int
@@ -44,18 +47,24 @@ class Head:
     journals : dict from the name of a part to what its journal holds
     """
 
+    stream: dict[str, Any]
     lineage: str
     position: int
     tokens: list[Token]
     file: Token | None
     journals: dict[str, Contents]
 
+    @property
+    def refers(self) -> bool:
+        """Whether versions are written by reference."""
+        return REFERENCES in self.journals and bool(self.journals[REFERENCES].entries)
+
     def write(self, job: Job, number: int, store: Store) -> None:
         """Write the head of a shard."""
         header = {
             "holds": NAME,
             "head": VERSION,
-            "stream": stream_header(job.stream),
+            "stream": self.stream,
             "shards": job.shards,
             "wide": job.wide,
             "secret": job.secret.hex(),
@@ -86,12 +95,17 @@ class Head:
             _check_job(header, job, number)
             journals = of_type(header, "journals", dict)
             return cls(
+                header["stream"],
                 check_nonce(header.get("lineage")),
                 header["position"],
                 [check_token(token) for token in of_type(header, "tokens", list)],
                 None if header.get("file") is None else check_token(header["file"]),
                 {name: Contents.of_json(each) for name, each in journals.items()},
             )
+
+    def job_then(self, job: Job) -> Job:
+        """Return the job with the stream as it was when the state was written."""
+        return replace(job, stream=stream_of(self.stream))
 
 
 def _read(content: bytes) -> dict[str, Any]:

@@ -30,6 +30,9 @@ class Job:
         By which keys are divided into shards; the registry has it, and so has the checkpoint.
     history : str, optional
         The folder in which the shards keep the past; None if they do not.
+    by_reference : bool
+        Whether shards write the names of spans instead of what their events changed, where events
+        are read from spans.
     kinds : tuple of Kind
         All that are known where the job is made: they travel by reference, so that every process
         that gets the job knows them too. State has parts of these alone, whatever else a process
@@ -45,6 +48,7 @@ class Job:
     secret: bytes = NO_SECRET
     kinds: tuple[Kind, ...] = field(default_factory=lambda: tuple(KINDS.values()))
     history: str | None = None
+    by_reference: bool = False
 
     @property
     def division(self) -> Shards:

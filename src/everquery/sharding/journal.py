@@ -111,12 +111,17 @@ class Journal:
 
     def rebase(self, version: int, base: bytes) -> None:
         """Replace base and entries by a new base, which leads to `version`."""
-        contents = self.contents
-        for _, place, size in contents.entries:
+        before = self.contents.base_bytes
+        self.clear()
+        self._write(f"{self._name}.base", base, before)
+        self.contents = Contents(version, len(base))
+
+    def clear(self) -> None:
+        """Let there be no entries."""
+        for _, place, size in self.contents.entries:
             if size > LARGE:
                 self._remove(f"{self._name}.{place}", 0, size)
-        self._write(f"{self._name}.base", base, contents.base_bytes)
-        self.contents = Contents(version, len(base))
+        self.contents = Contents()
 
     def base(self) -> bytes:
         """Return the base."""
@@ -130,6 +135,13 @@ class Journal:
         for each, place, size in contents.entries:
             if each > max(version, contents.base):
                 yield each, self._read(f"{self._name}.{place}", size)
+
+    def of_version(self, version: int) -> bytes | None:
+        """Return the entry of a version; None if it has none."""
+        for each, place, size in reversed(self.contents.entries):
+            if each == version:
+                return self._read(f"{self._name}.{place}", size)
+        return None
 
     def _write(self, name: str, value: bytes, before: int) -> None:
         """Write a value over one that took `before` bytes."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 import pyarrow as pa
@@ -77,23 +78,25 @@ class LoggedQueries(QueriesPart):
         if saved.whole:
             super().load(saved)
             return
-        values = saved.values
-        operations = of_type(values, "operations", list)
-        if saved.strings.keys() != {str(place) for place in range(len(operations))}:
-            refuse("a log is not as long as it says")
+        values, log = saved.values, _log_of(saved)
         for name in ("newest", "began"):
             check_time(name, values, self._shard.time_type)
         with self._shard.as_of(Times(values["newest"], values["began"])):
-            for place, operation in enumerate(operations):
-                self._apply(operation, saved.strings[str(place)])
+            for part in log:
+                with _forged():
+                    self.apply(self.decoded(*part))
+                    self._shard.queries.settle()  # while it is known when their lives begin
+                    self._shard.queries.announced_elsewhere()
 
-    def _apply(self, operation: object, payload: bytes) -> None:
-        try:
-            self.apply(self.decoded(str(operation), payload))
-            self._shard.queries.settle()  # while it is known when their lives begin
-            self._shard.queries.announced_elsewhere()
-        except _FORGED as error:
-            refuse(f"a log can't be applied ({str(error)[:200]})")
+    def apply_again(self, saved: Saved | None, parts: int) -> None:
+        """Apply the first parts of what was logged with a batch, which is taken in again."""
+        log = [] if saved is None else _log_of(saved)
+        if parts > len(log):
+            refuse(f"a batch has {parts} changes, and the log {len(log)}")
+        with _forged():
+            for part in log[:parts]:
+                self.apply(self.decoded(*part))
+            self._shard.queries.settle()
 
     def decoded(self, operation: str, payload: bytes) -> Change:
         """Return the change that a part of the log holds."""
@@ -102,3 +105,22 @@ class LoggedQueries(QueriesPart):
     def apply(self, change: Change) -> None:
         """Apply a part of the log, as far as it is about queries that are here."""
         self._shard.apply(known_part(change, self._shard.queries.live))
+
+
+def _log_of(saved: Saved) -> list[LogPart]:
+    """Return the parts of the log that were saved."""
+    if saved.whole:
+        refuse("all queries stand where a log is wanted")
+    operations = of_type(saved.values, "operations", list)
+    if saved.strings.keys() != {str(place) for place in range(len(operations))}:
+        refuse("a log is not as long as it says")
+    return [(str(name), saved.strings[str(place)]) for place, name in enumerate(operations)]
+
+
+@contextmanager
+def _forged() -> Iterator[None]:
+    """Refuse a log that can't be applied."""
+    try:
+        yield
+    except _FORGED as error:
+        refuse(f"a log can't be applied ({str(error)[:200]})")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from time import perf_counter
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import pyarrow as pa
 
 from everquery.history.history import History
@@ -19,23 +17,23 @@ from everquery.registry.quarantined import Quarantined
 from everquery.registry.rows import LogRow
 from everquery.registry.strangers import strangers
 from everquery.shard import Shard
-from everquery.shard.failed_merges import FailedMerges
 from everquery.sharding.durable import DurableShard
 from everquery.sharding.job import Job
 from everquery.sharding.journal import Store
 from everquery.sharding.logged_queries import LogPart
 from everquery.sharding.packing import Unpacked, unpack
-from everquery.sharding.places import first_source, order_of
 from everquery.sharding.quarantine import HeldOut, Quarantine
+from everquery.sharding.references import Counts, PastEvents, Reference
 from everquery.sharding.routing import across_keys, joins, leaves, queries_of, without, wrong_keys
 from everquery.sharding.shard_history import fill, keep, record
+from everquery.sharding.spans import Spans
+from everquery.sharding.taking import in_order, merge, take
 from everquery.state.partial import Partial
 from everquery.stream import Stream
 
 # The queries that live shards were without when they were last committed. Arrays that are kept have
 # proof that they are as of then.
 _KNOWN_OUT: WeakKeyDictionary[Shard, tuple[Quarantined, ...]] = WeakKeyDictionary()
-FAILED_MERGES = FailedMerges(logging.getLogger("everquery.sharding"))  # of this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +45,13 @@ class Input:
     log : the parts of the registry's log, in any order
     events : pairs of where events were packed, which sorts, and the blob or the events themselves;
         in any order
+    spans : Spans, optional
+        Where all of the events can be read again; None if they can't.
     """
 
     log: Sequence[LogRow]
     events: Sequence[tuple[tuple[int, ...], bytes | pa.Buffer | Unpacked]]
+    spans: Spans | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,22 @@ class Output:
     held_out: tuple[Quarantined, ...] | None = None
 
 
-def run_batch(job: Job, number: int, given: Input, store: Store) -> Output:
+def run_batch(
+    job: Job, number: int, given: Input, store: Store, past: PastEvents | None = None
+) -> Output:
     """Take a shard from one version to the next.
 
     A query that makes the work fail is taken out, and the others go on. Only a few queries are: if
     it were many, the error would be ours (`everquery.sharding.quarantine`). Nothing is written
     before all work is done, so failed work leaves no trace. An error while the store is read or
     written is no query's fault and fails the batch: the runtime runs it again from the same store.
+
+    Parameters
+    ----------
+    past : PastEvents, optional
+        What reads the events of earlier batches, for a state that refers to them.
     """
-    batch = _Batch(job, number, given, store)
+    batch = _Batch(job, number, given, store, past)
     batch.open()
     reasons: dict[tuple[str, str], str] = {}
     try:
@@ -106,12 +114,12 @@ def run_batch(job: Job, number: int, given: Input, store: Store) -> Output:
     except Exception as error:  # whatever a query may cause; what it can't is raised again
         quarantine = Quarantine(
             error,
-            lambda ids: _Batch(job, number, given, store, ids).rehearse(),
+            lambda ids: _Batch(job, number, given, store, past, ids).rehearse(),
             already=HeldOut(store).failed,
         )
-        first = _Batch(job, number, given, store)
+        first = _Batch(job, number, given, store, past)
         reasons = quarantine.culprits(first.new_queries(), first.old_queries)
-        batch = _Batch(job, number, given, store, frozenset(each for _, each in reasons))
+        batch = _Batch(job, number, given, store, past, frozenset(each for _, each in reasons))
         batch.open()
         try:
             batch.work()
@@ -128,6 +136,7 @@ class _Batch:
     number: int
     given: Input
     store: Store
+    past: PastEvents | None = None
     left_out: AbstractSet[str] = frozenset()
     seconds: dict[str, float] = field(default_factory=dict)
     _misfits: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -141,41 +150,30 @@ class _Batch:
     def work(self) -> None:
         """Do the work, and write nothing."""
         here = self._here
-        self._before = here.shard.passage.events, here.shard.partial
-        self._notices, self._carried, self._log = self._work(here)
-        self._merge(here)
+        self._partial_before = here.shard.partial
+        self._log = self._work(here)
+        merge(here.shard)
         self._lap("merge")
-
-    def _merge(self, here: DurableShard) -> None:
-        """Merge segments here and now: another process may have the shard next."""
-        while (due := here.shard.upkeep.due_merge()) is not None:
-            try:
-                merged = due.run()
-            except Exception as error:  # answers do not need it: a later batch tries again
-                FAILED_MERGES.note(due.kind, error)
-                here.shard.upkeep.abandon(due)
-                return
-            here.shard.upkeep.install(due, merged)
 
     def commit(self, quarantined: dict[tuple[str, str], str]) -> Output:
         """Write what the work changed."""
-        here = self._here
-        letters = here.shard.dead_letters.drain()
-        events = here.shard.passage.events - self._before[0]
-        partial = here.shard.partial.since(self._before[1])
+        here, taken = self._here, self._taken
+        letters, letters_carried = here.shard.dead_letters.drain(), taken.letters_carried
+        events = taken.accepted
+        partial = here.shard.partial.since(self._partial_before)
         if self.job.is_wide(self.number):  # the shards of the keys tell of those
-            letters, events, self._letters_carried = letters.slice(0, 0), 0, None
+            letters, events, letters_carried = letters.slice(0, 0), 0, None
             partial = Partial()
         held_out = self._hold_out(quarantined)
         if self._recorder is not None and self.job.history is not None:
             keep(here.shard, self._recorder, self.job.history, self.number)
             self._lap("history")
-        here.commit(self._log)
+        here.commit(self._log, self._reference())
         self._lap("commit")
         return Output(
-            self._notices,
+            taken.notices,
             letters,
-            self._carried,
+            taken.carried,
             {**self._misfits, **quarantined},
             here.position,
             events,
@@ -183,9 +181,17 @@ class _Batch:
             here.shard.queries.living,
             here.found,
             self.seconds,
-            letters_carried=self._letters_carried,
+            letters_carried=letters_carried,
             held_out=held_out,
         )
+
+    def _reference(self) -> Reference | None:
+        """Return the batch by reference; None if it is to be written as what it changed."""
+        spans, events = self.given.spans, self.given.events
+        if not self.job.by_reference or self._filled or (events and spans is None):
+            return None
+        where = Spans(spans.names, (), spans.clock) if spans and events else Spans([])
+        return Reference(where, self._applied, Counts.of(self._taken, self._here.shard))
 
     def _hold_out(self, failed: dict[tuple[str, str], str]) -> tuple[Quarantined, ...] | None:
         """Note which queries the shard runs without; None if there were none and are none.
@@ -222,44 +228,32 @@ class _Batch:
         return [(block.kind, each) for block, _ in blocks for each in block.ids.to_pylist()]
 
     def _open(self) -> DurableShard:
-        here = DurableShard.open(self.job, self.number, self.store)
+        here = DurableShard.open(self.job, self.number, self.store, self.past)
         here.shard.dead_letters.most = None  # they leave with the batch
         self._lap("open")
         return here
 
-    def _work(self, here: DurableShard) -> tuple[pa.Table, pa.Table | None, list[LogPart]]:
+    def _work(self, here: DurableShard) -> list[LogPart]:
+        """Take in the log and the events; return what of the log is to be kept."""
         log = self._apply(here)
+        self._applied = len(log)
         self._lap("changes")
         blobs = [
             (packed, part if isinstance(part, Unpacked) else unpack(part, *self._types()))
             for packed, part in self.given.events
         ]
-        # By source first: a source may number its partitions otherwise when a batch is done again.
-        blobs.sort(key=lambda pair: (first_source(pair[1].metadata), pair[0]))
-        parts = [part for _, part in blobs]
-        order = order_of([(part.metadata, len(part.arrivals), part.offset) for part in parts])
+        parts, order = in_order(blobs)
         self._lap("unpack")
-        first = here.shard.arrived
         if self.job.history is not None:
             self._recorder = record(here.shard, self.job.history, self.number)
-        notices = here.shard.process_parts([part.arrivals for part in parts], order)
-        if (
-            here.shard.queries.ended
-        ):  # by themselves: the registry does not know, but the state must
-            ended = Deregister(pa.array(sorted(here.shard.queries.ended), pa.string()))
-            log += [(name, data) for name, _, data in encode_change(ended, self.job.stream)]
-            here.shard.queries.ended.clear()
-        carried = None
-        if here.shard.passage.accepted is not None:
-            columns = [part.carried for part in parts if part.carried.num_columns]
-            here.carried.arrive(first, columns)
-            letters = here.shard.dead_letters.table()
-            self._letters_carried = here.carried.of_arrivals(np.asarray(letters["position"]))
-            held, names = here.shard.held_arrivals, here.shard.key_names
-            earlier = here.shard.earlier_events
-            carried = here.carried.step(notices, here.shard.passage.accepted, held, names, earlier)
+        self._taken = take(here.shard, here.carried, parts, order)
+        ended = here.shard.queries.ended
+        if ended:  # by themselves: the registry does not know, but the state must
+            change = Deregister(pa.array(sorted(ended), pa.string()))
+            log += [(name, data) for name, _, data in encode_change(change, self.job.stream)]
+            ended.clear()
         self._lap("events")
-        return notices, carried, log
+        return log
 
     def _types(self) -> tuple[Stream, pa.DataType]:
         return self.job.stream, self.job.time_type
@@ -283,7 +277,9 @@ class _Batch:
                             log.append((operation, payload))
                             here.apply(operation, payload)
                 else:
-                    if not fill(here.shard, change, self.job.history, self.number):
+                    if fill(here.shard, change, self.job.history, self.number):
+                        self._filled = True
+                    else:
                         here.apply_change(change)
                     log.append(part)
             here.position = max(here.position, row.position + row.count)
@@ -310,4 +306,4 @@ class _Batch:
 
     _began: float = 0.0
     _recorder: History | None = None
-    _letters_carried: pa.Table | None = None
+    _filled: bool = False  # from the past, which a replay would find longer

@@ -22,7 +22,7 @@ from everquery.sharding.spans import SpanReader, Spans
 READERS = 2  # threads, of each worker
 MOST = 4  # jobs of which a worker keeps spans
 
-_Divided = dict[int, list[Unpacked]]  # by shard
+Divided = dict[int, list[Unpacked]]  # by shard
 _Key = tuple[str, int | None]  # what names a span, and what the clock said
 
 
@@ -50,7 +50,7 @@ class SpanEvents:
 
     def __init__(self, reader: SpanReader, packer: Packer) -> None:
         self._reader, self._packer = reader, packer
-        self._read: dict[_Key, Future[_Divided]] = {}
+        self._read: dict[_Key, Future[Divided]] = {}
         self._batch: list[_Key] = []
 
     def of_shard(self, spans: Spans, shard: int) -> list[tuple[tuple[int, ...], Unpacked]]:
@@ -76,21 +76,26 @@ class SpanEvents:
         for name, key in zip(spans.names, keys, strict=True):
             known = before.get(key)
             if known is None or _is_spent(known, self._packer.units):
-                known = _threads().submit(self._divided, name, spans.clock)
+                known = self._begin_to_read(name, spans.clock)
             self._read[key] = known
         for key in keys:
             self._read[key].result()
         if spans.clock is None:  # else nobody knows yet what it will say
             for name in spans.ahead:
                 key = _key(name, None)
-                self._read[key] = before.get(key) or _threads().submit(self._divided, name, None)
+                self._read[key] = before.get(key) or self._begin_to_read(name, None)
 
-    def _divided(self, name: Any, clock: int | None) -> _Divided:  # noqa: ANN401 - the reader's
-        divided: _Divided = {shard: [] for shard in range(self._packer.units)}
-        for table in self._reader.read(name):
-            for shard, part in self._packer.divide(with_clock(table, clock)):
-                divided[shard].append(part)
-        return divided
+    def _begin_to_read(self, name: Any, clock: int | None) -> Future[Divided]:  # noqa: ANN401 - the reader's
+        return _threads().submit(divided, self._reader, self._packer, name, clock)
+
+
+def divided(reader: SpanReader, packer: Packer, name: Any, clock: int | None) -> Divided:  # noqa: ANN401 - the reader's
+    """Return the events of a span, by shard."""
+    found: Divided = {shard: [] for shard in range(packer.units)}
+    for table in reader.read(name):
+        for shard, part in packer.divide(with_clock(table, clock)):
+            found[shard].append(part)
+    return found
 
 
 def with_clock(table: pa.Table, clock: int | None) -> pa.Table:
@@ -105,7 +110,7 @@ def _key(name: Any, clock: int | None) -> _Key:  # noqa: ANN401
     return json.dumps(name), clock
 
 
-def _is_spent(known: Future[_Divided], units: int) -> bool:
+def _is_spent(known: Future[Divided], units: int) -> bool:
     """Tell whether a span must be read again: it failed, or its events have been given away."""
     return known.done() and (known.exception() is not None or len(known.result()) < units)
 

@@ -13,6 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from everquery.errors import SparkError
+from everquery.sharding import live
 from everquery.sharding.spans import SpanReader, Spans
 from everquery.spark.planning import end_quietly
 from everquery.spark.rows import PACKED, SPAN_NAMES
@@ -117,3 +119,33 @@ class SpanStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Close nothing: what is open ends with the process."""
         end_quietly()
+
+
+def partitions_of(spark: SparkSession) -> int:
+    """Return into how many partitions Spark divides state."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
+
+
+def by_reference(source: DataFrame | EventSource, state: str, shards: int) -> bool:
+    """Tell whether the state of a job refers to its events; raise if it can't."""
+    if state not in ("changes", "reference"):
+        raise SparkError(f"state is {state!r}; it takes 'changes' or 'reference'")
+    if state == "changes":
+        return False
+    if isinstance(source, DataFrame):
+        raise SparkError(
+            "state='reference' needs events that can be read again, and a DataFrame can't promise"
+            " that; give what read_files or read_kafka returns, or leave state out"
+        )
+    if (partitions := partitions_of(source.spark)) != 1:
+        raise SparkError(
+            "state='reference' needs one partition of state, whose worker reads the events, and"
+            f" spark.sql.shuffle.partitions is {partitions}; set it to 1, or leave state out"
+        )
+    if shards > live.MOST:
+        raise SparkError(
+            f"state='reference' is for {live.MOST} shards at most, which a worker keeps from batch"
+            f" to batch, and these are {shards}, wide ones among them; give fewer, or leave state"
+            " out"
+        )
+    return True

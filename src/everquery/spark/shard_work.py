@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,6 +22,7 @@ from everquery.sharding.journal import Store
 from everquery.sharding.left_tables import blob_of, clear_up, leave
 from everquery.sharding.operator import Input, Output, run_batch
 from everquery.sharding.packing import Unpacked
+from everquery.sharding.replayed_events import ReplayedEvents
 from everquery.sharding.span_events import span_events
 from everquery.sharding.spans import SpanReader, Spans
 from everquery.sharding.telling import plain_letters, plain_notices, plain_quarantined
@@ -69,18 +71,23 @@ class ShardWork:
         shard = self.codes.index(code)
         log: list[LogRow] = []
         events: list[tuple[tuple[int, ...], bytes | pa.Buffer | Unpacked]] = []
+        spans: list[Spans] = []
+        packed = False
         for row in rows:
             if row.source == LOG:
                 part = row.operation, row.payload, row.digest or b""
                 log.append(LogRow(row.first, row.second, row.named, *part))
             elif row.source == SPAN_NAMES:
-                events += self._read(Spans.from_bytes(row.payload, row.named or None), shard)
-            elif row.operation:
-                events.append(((row.first, row.second), blob_of(row.operation)))
-            elif row.payload:
-                events.append(((row.first, row.second), row.payload))
+                spans.append(Spans.from_bytes(row.payload, row.named or None))
+                events += self._read(spans[-1], shard)
+            elif row.operation or row.payload:
+                blob = blob_of(row.operation) if row.operation else row.payload
+                events.append(((row.first, row.second), blob))
+                packed = True
         if log or events:
-            output = run_batch(self.job, shard, Input(log, events), store)
+            again = spans[0] if len(spans) == 1 and not packed else None
+            given = Input(log, events, again)
+            output = run_batch(self.job, shard, given, store, self._past)
             yield from self._rows(shard, output)
         else:
             check_store(self.job, shard, store)
@@ -90,6 +97,11 @@ class ShardWork:
         assert self.reader is not None
         here = span_events(self.token, self.reader, packer_of(self.job))
         return here.of_shard(spans, shard)
+
+    @cached_property
+    def _past(self) -> ReplayedEvents | None:
+        """What reads the events of earlier batches; it forgets them with the task."""
+        return None if self.reader is None else ReplayedEvents(self.reader, packer_of(self.job))
 
     def _rows(self, shard: int, output: Output) -> Iterator[Row]:
         position, plain = output.position, self.plain

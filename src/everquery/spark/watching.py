@@ -26,7 +26,7 @@ from everquery.sharding.telling import plain_schema
 from everquery.spark.clock import clock_column
 from everquery.spark.columns import WHOLE, check_columns, key_types, time_types
 from everquery.spark.daemon import own_workers
-from everquery.spark.event_source import EventSource
+from everquery.spark.event_source import EventSource, by_reference, partitions_of
 from everquery.spark.partitions import MOST_SHARDS, shard_codes
 from everquery.spark.quarantine_reports import HELD_OUT, OBSERVED, REGISTRY, report_quarantined
 from everquery.spark.registry_source import MAX_QUERIES, NAME, RegistrySource
@@ -62,6 +62,7 @@ def watch(
     clock: str | None = None,
     folder: Path | str | None = None,
     history: Path | str | None = None,
+    state: Literal["changes", "reference"] = "changes",
 ) -> DataFrame:
     """Return the notices of a registry's standing queries over a streaming DataFrame.
 
@@ -116,6 +117,10 @@ def watch(
         past as the stream's ``keep`` says, batch by batch and exactly once. Queries that are
         registered with ``begin`` are filled from it, up to the batch with which they take effect.
         Without, they begin with that batch, and a warning says so.
+    state : {"changes", "reference"}
+        What a batch writes into Spark's state: what it changed; or, where workers read events for
+        themselves, which events it had, and all state now and then. A worker that lacks the state
+        then takes in the events since again, so that the source must still have them.
 
     Returns
     -------
@@ -161,7 +166,9 @@ def watch(
             ' such as "all"'
         )
     kept = None if history is None else str(Path(history).absolute())
-    job = Job(stream, shards, time_type, carried, key_type, wide, secret, history=kept)
+    refers = by_reference(df, state, shards + wide)
+    types = time_type, carried, key_type
+    job = Job(stream, shards, *types, wide, secret, history=kept, by_reference=refers)
     plain = plain_schema(notices, carried)
     codes = shard_codes(job.units)
     wanted = [name for name in (*stream.columns(), UNREADABLE) if name in schema.names]
@@ -250,11 +257,6 @@ def _spans(
 def one_host(spark: SparkSession) -> bool:
     """Tell whether all workers are on one host."""
     return str(spark.sparkContext.master).startswith("local")
-
-
-def partitions_of(spark: SparkSession) -> int:
-    """Return into how many partitions Spark divides state."""
-    return int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
 
 
 def _carried(schema: StructType, carry: Sequence[str], notices: pa.Schema) -> pa.Schema:

@@ -5,10 +5,12 @@ State depends on the columns of a stream, and not on its spans: those may have b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from everquery.core.invariants import refuse
 from everquery.stream import ALTERABLE, ROLES, Stream
 
 
@@ -19,6 +21,18 @@ def stream_header(stream: Stream) -> dict[str, Any]:
         if isinstance(values[span], timedelta):
             values[span] = {"microseconds": values[span] // timedelta(microseconds=1)}
     return {name: list(value) if name == "attributes" else value for name, value in values.items()}
+
+
+def stream_of(header: Mapping[str, Any]) -> Stream:
+    """Return the stream whose definition `stream_header` gave; raise if there can't be one."""
+    values = dict(header)
+    try:
+        for span in ALTERABLE:
+            if isinstance(values.get(span), dict):
+                values[span] = timedelta(microseconds=values[span]["microseconds"])
+        return Stream(**values)
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
+        refuse(f"its stream can't be ({str(error)[:80]})")
 
 
 def misfit(header: dict[str, Any], stream: Stream) -> str:

@@ -166,6 +166,10 @@ class Feed(FeedQueries):
         """Note from now on what changes, for `changes`."""
         self._journal = FeedJournal().after(self._cells)
 
+    def leave_untracked(self) -> None:
+        """Note no changes, until `track_changes`."""
+        self._journal = None
+
     def tracks_changes(self) -> bool:
         """Tell whether what changes is noted."""
         return self._journal is not None

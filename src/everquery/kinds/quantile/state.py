@@ -82,6 +82,11 @@ class QuantilePart(IndexPart["QuantileIndex"]):
         self._marked = True
         self._index.track_changes()
 
+    def leave_unnoted(self) -> None:
+        """Note no rows."""
+        for feed in self._index.feeds.values():
+            feed.leave_untracked()
+
     def load(self, saved: Saved) -> None:
         """Check and take over what was saved of feeds; the queries are here already."""
         index, slots = self._index, self._queries()

@@ -12,13 +12,13 @@ from everquery.network.model import Network
 from everquery.network.rows import RowType
 from everquery.sharding.spans import SpanReader
 from everquery.spark.daemon import NETWORK, own_workers
-from everquery.spark.event_source import EventSource
+from everquery.spark.event_source import EventSource, partitions_of
 from everquery.spark.network.gates import CONTROL, RAW, control_source
 from everquery.spark.network.processor import RunNetwork
 from everquery.spark.network.rows import FIGURES, GIVEN, PIECE, PackRows, UnpackRows, spark_schema
 from everquery.spark.network.work import NetworkWork
 from everquery.spark.rows import quoted
-from everquery.spark.watching import one_host, partitions_of, placed
+from everquery.spark.watching import one_host, placed
 
 OBSERVED = "everquery_network"
 """The name under which the figures of a batch are observed."""
