@@ -120,3 +120,12 @@ def as_interval(value: Any, attribute: str) -> Interval:  # noqa: ANN401 - it is
     raise InvalidQueryError(
         f"{attribute}: {value!r} is no range; give (lo, hi), or eq.Interval(lo, hi, closed=...)"
     )
+
+
+def as_limits(value: Any, name: str) -> Interval:  # noqa: ANN401 - it is here to find out
+    """Return a range that a user gave, which must leave something out."""
+    interval = as_interval(value, name)
+    low, high = interval.half_open()
+    if low == -math.inf and math.isnan(high):
+        raise InvalidQueryError(f"{name} is {value!r}, which holds every value; leave it out")
+    return interval

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -28,7 +27,7 @@ from everquery.queries.fields import (
     declared,
     declared_in,
 )
-from everquery.queries.interval import Interval, as_interval
+from everquery.queries.interval import as_limits
 from everquery.queries.labels import Labels
 from everquery.queries.numbers import Bools, EndField, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn
@@ -226,7 +225,7 @@ class Query:
                 self._read_keys(each.name)
             case RangeField():
                 if value is not None:
-                    object.__setattr__(self, each.name, _read_range(value, each.name))
+                    object.__setattr__(self, each.name, as_limits(value, each.name))
 
     def _read_keys(self, name: str) -> None:
         """Check the keys of a composite; one alone is the query's key."""
@@ -362,15 +361,6 @@ class Query:
     def bad_rows(cls, said: SaidColumns) -> Iterator[tuple[Bools, str]]:
         """Yield which rows of a table can't be for what several columns say together, and why."""
         yield from ()
-
-
-def _read_range(value: Any, name: str) -> Interval:  # noqa: ANN401 - it is here to find out
-    """Return a range that a user gave, which must leave something out."""
-    interval = as_interval(value, name)
-    low, high = interval.half_open()
-    if low == -math.inf and math.isnan(high):
-        raise InvalidQueryError(f"{name} is {value!r}, which holds every value; leave it out")
-    return interval
 
 
 def _read_key(key: Any) -> Key:  # noqa: ANN401 - it is here to find out
