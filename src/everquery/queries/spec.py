@@ -27,7 +27,7 @@ from everquery.queries.fields import (
     declared,
     declared_in,
 )
-from everquery.queries.interval import as_limits
+from everquery.queries.interval import Interval, as_limits
 from everquery.queries.labels import Labels
 from everquery.queries.numbers import Bools, EndField, NumberColumn, NumberField
 from everquery.queries.spans import SpanColumn
