@@ -12,7 +12,7 @@ from everquery.kinds.window.families import EVENT_SAMPLES, SKETCHES, VALUE_SAMPL
 from everquery.kinds.window.forgetting import forget_left
 from everquery.kinds.window.lanes import Lanes, Pools
 from everquery.kinds.window.room import more_room
-from everquery.kinds.window.runs import ALL, EVENT, MATCH, RUN, Groups, Runs
+from everquery.kinds.window.runs import ALL, EVENT, MATCH, RUN, TOLD, Groups, Runs
 from everquery.kinds.window.samples import (
     LATER,
     PLACE,
@@ -97,10 +97,10 @@ def take_samples(
         error, longest = errors[group], longest_of[group]
         attribute, by_attribute = groups.attribute[group], groups.by[group]
         begin, match, stop = runs.begin[run], runs.first[run], runs.stop[run]
-        if counts[EVENT] >= 0:
-            begin, match = counts[EVENT], counts[MATCH]
-            counts[EVENT] = -1
         settled = int(used_of[lane])
+        if counts[EVENT] >= 0:
+            begin, match, settled = counts[EVENT], counts[MATCH], int(counts[TOLD])
+            counts[EVENT] = -1
         for event in range(begin, runs.end[run]):
             mark = marks[event] if timed else seen_of[lane] + 1
             if match == ALL or (match < stop and match_of[match] == event):
@@ -111,9 +111,9 @@ def take_samples(
                         settle(layout, error, longest, mark, pools, lanes, lane, settled)
                         settled = int(used_of[lane])
                     if used_of[lane] == room_of[lane] and not more_room(pools, lanes, lane, counts):
-                        if settled < used_of[lane]:
-                            settle(layout, error, longest, mark, pools, lanes, lane, settled)
+                        # Nothing is settled for that: how full the pools are must not matter.
                         counts[RUN], counts[EVENT], counts[MATCH] = run, event, match
+                        counts[TOLD] = settled
                         return False
                     if limit_of[lane] == 0:
                         limit_of[lane] = LEAST_LIMIT

@@ -15,10 +15,10 @@ sliding-window-statistics, section 5, with a stable distribution of two values).
 
 What a window may hold of its oldest bucket, x, is between nothing and all of it, place by place. So
 it is half of the bucket, and off by at most half of the length of the bucket's sizes. A bucket is
-made only if that length is at most `error` times that of all newer sizes, and then stays so, for
-the latter only grows. Half of the error is for that, the other half for the sketch. (The paper's
-invariants compare squares, and allow a factor of two; lengths need more buckets, and give any
-error.) A bucket that takes no less room than its events is not made.
+made only if that length is at most a share of that of all newer sizes (`bucket_share`), and then
+stays so, for the latter only grows. Half of the error is for that, the other half for the sketch.
+(The paper's invariants compare squares, and allow a factor of two; lengths need more buckets, and
+give any error.) A bucket that takes no less room than its events is not made.
 """
 
 from __future__ import annotations
@@ -52,6 +52,16 @@ def counters_of(error: float) -> int:
     """
     wanted = 64 * np.ceil(2 * (NORMAL / error) ** 2 / 64)
     return int(min(max(wanted, LEAST_COUNTERS), MOST))
+
+
+@part
+def bucket_share(error: float) -> float:
+    """Return how long a bucket may be, as a share of all that is newer.
+
+    The sketch takes half of the error, or less, where it has more counters than it needs; half of
+    the bucket's length takes the rest.
+    """
+    return float(2 * (error - NORMAL / np.sqrt(2 * counters_of(error))))
 
 
 @part

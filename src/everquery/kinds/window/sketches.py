@@ -9,11 +9,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Floats, Int64s
 from everquery.core.jit import kernel
-from everquery.kinds.window.chances import (
-    CERTAIN,
-    new_table,
-    reach,
-)
+from everquery.kinds.window.chances import CERTAIN, LEAST_SAMPLE, new_table, reach
 from everquery.kinds.window.norms import norm
 from everquery.kinds.window.samples import close_up
 from everquery.kinds.window.sketch_parts import (
@@ -25,6 +21,7 @@ from everquery.kinds.window.sketch_parts import (
     SUM,
     add_sketch,
     add_to_sketch,
+    bucket_share,
     counters_of,
     events_of,
     is_any_sketch,
@@ -161,7 +158,7 @@ def settle_sketches(error: float, mark: Array, total: Floats, start: int, used: 
 
     Returns how many entries are left. Cost: two looks into tables an entry of a vector.
     """
-    counters = counters_of(error)
+    counters, share = counters_of(error), bucket_share(error)
     at = np.empty(used, np.int64)
     parts = 0
     row = start
@@ -173,14 +170,16 @@ def settle_sketches(error: float, mark: Array, total: Floats, start: int, used: 
     # square of both together is at least the sum of both.
     table, places, sums = new_table(used), np.empty(used), np.empty(used)
     n = 0
+    certain = 1 - 2 * np.sqrt(2 / counters)  # two standard deviations less
     newer = np.zeros(counters if is_any_sketch(total, at, parts, counters) else 0)
     events = square = 0.0
     kept = start + used
     last = parts - 1
     while last >= 0:
-        rough = square_of(newer) * (1 - error)
-        most = error * np.sqrt(square + rough)
-        first = first_of_bucket(counters, most, 1 + error * (events + 1), total, at, last)
+        most = share * np.sqrt(square + certain * square_of(newer))
+        # The newest events stay as they are, so that a window of few is exact.
+        most_events = 1 + share * (events + 1) if events >= LEAST_SAMPLE else 1.0
+        first = first_of_bucket(counters, most, most_events, total, at, last)
         begin, end = at[first], at[last] + rows_of(total, at[last])
         newest = mark[end - 1]
         if first < last:
