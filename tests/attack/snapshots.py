@@ -112,6 +112,9 @@ def _of_all_kinds(which: int, tag: str) -> list[eq.Query]:
         eq.Window(f"{tag} sum", "sum", a, last=20),
         eq.Window(f"{tag} mean", "mean", a, box={a: (5, 25)}, last=50, epsilon=0.1, key=key),
         eq.Window(f"{tag} least", "min", a, last=30, when=(10, 15)),
+        eq.Window(f"{tag} kinds", "distinct", a, last=1_000, epsilon=0.5),
+        eq.Window(f"{tag} size", "l1", a, per=a, last=1_000, epsilon=0.5),
+        eq.Window(f"{tag} length", "l2", a, per=a, last=2_000, epsilon=0.9),
     ]
     found += _correlated(which, tag)
     if stream.key is not None:
@@ -271,7 +274,8 @@ def use(restored: eq.Engine, snapshot: Snapshot) -> None:
         lambda: restored.deregister(some("new total", "old ends", "new latest", "new two gone")),
         lambda: restored.process(batch(which, 200, 30, 8)).validate(full=True),
         lambda: restored.resume(some("fresh", "old count", "old border", "old median", "old gone")),
-        lambda: [restored.answer(each) for each in some("old long")],
+        lambda: [restored.answer(each) for each in some("old long", "old kinds", "new size")],
+        lambda: [restored.answer(each) for each in some("old length", "new length")],
         lambda: [restored.progress(each) for each in some("old total")],
         lambda: restored.expire(["IBM", "é"] if which == 0 else [7, 14]).validate(full=True),
         lambda: restored.advance(LATER[which]).validate(full=True),

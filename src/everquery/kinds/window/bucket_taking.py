@@ -6,8 +6,10 @@ from everquery.core.arrays import Array, Floats, Int64s
 from everquery.core.jit import kernel
 from everquery.core.prefetch import prefetch_row
 from everquery.kinds.window.buckets import merge_buckets
+from everquery.kinds.window.entries import is_taken
 from everquery.kinds.window.families import COUNT_BUCKETS
-from everquery.kinds.window.lanes import SPARE, Lanes, Pools, first_inside, is_taken, more_room
+from everquery.kinds.window.lanes import SPARE, Lanes, Pools, first_inside
+from everquery.kinds.window.room import more_room
 from everquery.kinds.window.runs import ALL, EVENT, MATCH, RUN, Groups, Runs
 from everquery.state.pairs import SLOT_MASK
 

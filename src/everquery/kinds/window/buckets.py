@@ -15,7 +15,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Floats
 from everquery.core.jit import part
-from everquery.kinds.window.families import MEAN, SUM
+from everquery.kinds.window.families import MEAN
 
 # More than what rounding can come to, as a share of a sum, for each event that was added up.
 SLACK = 2.0**-50
@@ -84,7 +84,7 @@ def bucket_value(
     added : how many events were added up in the lane
     """
     if oldest == 0:
-        value = 0.0 if statistic <= SUM else np.nan
+        value = np.nan if statistic == MEAN else 0.0
         return value, value, value, 0
     least = most - (oldest - 1)
     n = int((most + least) / 2)

@@ -5,19 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from everquery.core.arrays import Floats
-from everquery.core.jit import kernel, part
+from everquery.core.jit import part
 from everquery.kinds.window.double_double import NOISE, added, divided, multiplied
+from everquery.kinds.window.entries import before, difference, spread_of, sum_of
 from everquery.kinds.window.families import (
     COUNT,
     DISTINCT,
+    EVENT_SAMPLES,
     L1,
     MEAN,
+    SKETCHES,
     SQUARES,
     SUM,
     UNCOUNTED,
+    VALUE_SAMPLES,
     VARIANCE,
 )
-from everquery.kinds.window.lanes import before, difference, spread_of, sum_of
+from everquery.kinds.window.norms import norm
+from everquery.kinds.window.samples import sampled_distinct, sampled_norm
+from everquery.kinds.window.sketches import sketched_norm
 
 # More than what rounding can come to: of a difference, as a share of it, and of the totals whose
 # difference it is, for each event in between.
@@ -25,39 +31,21 @@ SLACK = 2.0**-48
 FAR_SLACK = 2.0**-100
 
 
-@kernel
-def norm(power: int, total: Floats, begin: int, end: int) -> float:
-    """Return the norm of the vector of sums by place in it, of some entries.
-
-    Cost: a sort of the entries.
-    """
-    n = end - begin
-    by = np.empty(n)
-    for i in range(n):
-        by[i] = total[begin + i, 1]
-    order = np.argsort(by, kind="mergesort")
-    whole = rest = 0.0
-    one = one_low = 0.0
-    for i in range(n + 1):
-        if i > 0 and (i == n or by[order[i]] != by[order[i - 1]]):
-            if power == 1:
-                if one < 0:
-                    one, one_low = -one, -one_low
-            else:
-                one, one_low = multiplied(one, one_low, one, one_low)
-            whole, rest = added(whole, rest, one, one_low)
-            one = one_low = 0.0
-        if i < n:
-            one, one_low = added(one, one_low, total[begin + order[i], 0], 0.0)
-    return float(whole + rest if power == 1 else np.sqrt(whole + rest))
-
-
 @part
 def listed_value(
-    statistic: int, total: Floats, start: int, first: int, end: int
+    statistic: int, layout: int, error: float, total: Floats, start: int, first: int, end: int
 ) -> tuple[float, float, float, int]:
-    """Return a statistic of a lane whose entries are what events brought: it is exact."""
+    """Return a statistic of a lane whose entries are what events brought.
+
+    It is exact, unless only a sample of them or a sketch is left.
+    """
     n = end - first
+    if layout == VALUE_SAMPLES:
+        return sampled_distinct(error, total, start + first, start + end)
+    if layout == EVENT_SAMPLES:
+        return sampled_norm(error, total, start + first, start + end)
+    if layout == SKETCHES:
+        return sketched_norm(error, total, start + first, start + end)
     if statistic == DISTINCT:
         return float(n), float(n), float(n), UNCOUNTED
     if statistic > DISTINCT:
@@ -124,12 +112,12 @@ def bounded_spread(
 
 @part
 def value_of(
-    statistic: int, family: int, exact: bool, total: Floats, rest: Floats, base: Floats,
-    base_rest: Floats, lane: int, start: int, first: int, end: int,
+    statistic: int, layout: int, exact: bool, error: float, total: Floats, rest: Floats,
+    base: Floats, base_rest: Floats, lane: int, start: int, first: int, end: int,
 ) -> tuple[float, float, float, int]:  # fmt: skip
     """Return a statistic of a lane from an entry on, its bounds, and of how many events."""
-    if family > SQUARES:
-        return listed_value(statistic, total, start, first, end)
+    if layout > SQUARES:
+        return listed_value(statistic, layout, error, total, start, first, end)
     if exact:
         value, n = exact_value(statistic, total, rest, base, base_rest, lane, start, first, end)
         return value, value, value, n

@@ -6,24 +6,30 @@ Changes are the lanes that events have reached, whole: thinning moves entries al
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from everquery.core.arrays import Array, Int32s, Int64s
 from everquery.core.invariants import MOST, Column, Contents, check_none, check_unique, refuse
-from everquery.core.parts import Part, Saved
+from everquery.core.parts import Saved
+from everquery.kinds.index_part import IndexPart
 from everquery.kinds.window.families import (
     COUNT,
     COUNT_BUCKETS,
     DISTINCT,
+    EVENT_SAMPLES,
     MEASURES,
     RESTS,
+    SKETCHES,
     layout_of,
 )
+from everquery.kinds.window.groups import EACH, StoreName
+from everquery.kinds.window.samples import RANK
+from everquery.kinds.window.sketch_parts import bad_part, counters_of
 from everquery.kinds.window.spec import LONGEST_WINDOW, STATISTICS
-from everquery.kinds.window.store import EACH, Store, StoreName
+from everquery.kinds.window.store import Store
 from everquery.state.pairs import KEY_SHIFT, SLOT_MASK
 
 if TYPE_CHECKING:
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WindowPart", "check_asked"]
 
-_LABEL = re.compile(r"store ([0-6]) ([01]) ([01]) (.+)", re.ASCII)
+_LABEL = re.compile(r"store ([0-8]) ([01]) ([01]) (.+)", re.ASCII)
 _LAST_KEY = "last_key"
 _NOW = "now"
 _PAST_QUERY, _PAST_NUMBER = "past.query", "past.number"  # which queries began in the past together
@@ -74,7 +80,9 @@ def schema_of(name: StoreName, marks: str) -> dict[str, Column]:
         "lane.base": Column("float64", ("lanes", measures)),
         "lane.base_rest": Column("float64", ("lanes", rests)),
         "entry.mark": Column(marks, ("entries",)),
-        entries_label(layout): Column("float64", ("entries", measures)),
+        entries_label(layout): Column(
+            "float64", ("entries", measures), with_nan=layout == SKETCHES
+        ),
         "entry.rest": Column("float64", ("entries", rests)),
         "told.lane": Column("int64", ("told",), least=0, below="lanes"),
         "told.query": Column("int32", ("told",), least=0, below="queries"),
@@ -105,26 +113,12 @@ def check_asked(
         refuse("a window is by key, and has one key, or the stream has none")
 
 
-class WindowPart(Part):
-    """All lanes. Queries are named by their rank among the kind's live ones, keys by number.
-
-    Parameters
-    ----------
-    queries : function
-        Returns the slots of the live queries, in order of registration.
-    keys : function
-        Returns how many keys there are.
-    """
+class WindowPart(IndexPart["WindowIndex"]):
+    """All lanes. Queries are named by their rank among the kind's live ones, keys by number."""
 
     name = "window"
-    version = 2  # of 1, approximate counts and sums were totals of all events
-
-    def __init__(
-        self, index: WindowIndex, queries: Callable[[], Int32s], keys: Callable[[], int]
-    ) -> None:
-        self._index = index
-        self._queries = queries
-        self._keys = keys
+    # Of 1, approximate counts and sums were totals of all events; of 2, norms were always exact.
+    version = 3
 
     def whole(self) -> Saved:
         """Return all lanes."""
@@ -222,10 +216,6 @@ class WindowPart(Part):
             if label.endswith(" lane.key") or label == _LAST_KEY:
                 saved.arrays[label] = np.where(array < 0, array, numbers[array]).astype(np.int64)
 
-    def may_be_missing(self) -> bool:
-        """Tell whether there are no window queries."""
-        return not self._queries().size
-
 
 def save_store(
     store: Store, ranks: Int64s, groups: Int32s, slots: Int32s, *, whole: bool
@@ -296,6 +286,11 @@ def check_store(name: StoreName, arrays: Mapping[str, Array], queries: int, keys
     if bucket is not None:
         check_none(bucket[:, 0] < 1, "entry.bucket", bucket[:, 0], "of no event")
         check_none(bucket < 0, "entry.bucket", bucket, "less than nothing")
+    if layout_of(name.family, exact=name.exact) == EVENT_SAMPLES:
+        rank = arrays["entry.total"][:, RANK]
+        check_none(rank <= 0, "entry.total", rank, "the rank of no event")
+        sums = arrays["entry.total"][:, :RANK]
+        check_none(np.isinf(sums), "entry.total", sums, "no sum")
     filled = used > 0
     check_none(mark[ends[filled]] > arrays["lane.seen"][filled], "lane.seen",
                arrays["lane.seen"][filled], "before an event of its lane")  # fmt: skip
@@ -314,10 +309,22 @@ def load_store(
     scope = np.array([_scope_of(store, each) for each in group.tolist()], np.int64)
     bad = np.where(scope == EACH, key < 0, key != scope)
     check_none(bad, "lane.key", key, "not that of its queries")
+    if store.layout == SKETCHES:
+        check_sketches(arrays, store.groups.error[group])
     lane = store.lanes_for((key + 1) << KEY_SHIFT | group, 0)
     store.load_lanes(lane, arrays, arrays[entries_label(store.layout)])
     said = slots[arrays["told.query"]], arrays["told.value"], arrays["told.at"]
     store.load_told(lane[arrays["told.lane"]], *said)
+
+
+def check_sketches(arrays: Mapping[str, Array], errors: Array) -> None:
+    """Raise if buckets of lanes, which have these errors, are not what walking them needs."""
+    counters = np.array([counters_of(each) for each in errors.tolist()], np.int64)
+    total = np.ascontiguousarray(arrays["entry.total"])
+    bad = bad_part(counters, arrays["lane.used"], arrays["entry.mark"], total)
+    check_none(np.isinf(total), "entry.total", total, "no sum")
+    if bad >= 0:
+        refuse(f"array 'entry.total' has {total[bad].tolist()} at {bad}, which is no bucket's")
 
 
 def _scope_of(store: Store, group: int) -> int:

@@ -1,7 +1,8 @@
 """Window queries of all sorts.
 
 Approximate ones have so small an epsilon that what a test can hold is still exact, and no sums,
-whose bounds have room for rounding: tests of their own look after both.
+whose bounds have room for rounding: tests of their own look after both. An l1 norm of values that
+can't be below 0 is such a sum.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ def _leaves_something_out(interval: Interval) -> bool:
     return low != -math.inf or not math.isnan(high)
 
 
+def _is_positive(interval: Interval | tuple[Any, Any] | None) -> bool:
+    if isinstance(interval, tuple):
+        interval = Interval(*interval)
+    return interval is not None and interval.half_open()[0] >= 0
+
+
 @st.composite
 def queries(draw: st.DrawFn, query_id: str, stream: Stream) -> Window:
     """Return window queries that fit a stream."""
@@ -39,17 +46,20 @@ def queries(draw: st.DrawFn, query_id: str, stream: Stream) -> Window:
         drawn.pop("every", None)
     if when is None or (stream.key is not None and key is None and not by_key):
         drawn.pop("dwell", None)
+    attribute = draw(names if statistic != "count" else st.none() | names)
+    box = draw(st.just({}) | boxes(stream))
+    is_sum = statistic in SUMS or (statistic == "l1" and _is_positive(box.get(str(attribute))))
     return Window(
         query_id,
         statistic,
-        draw(names if statistic != "count" else st.none() | names),
+        attribute,
         per=draw(names) if statistic in NORMS else None,
-        box=draw(st.just({}) | boxes(stream)),
+        box=box,
         key=key,
         by_key=by_key,
         last=draw(st.integers(1, 6)) if timed is None else None,
         span=timed,
-        epsilon=0 if statistic in SUMS else draw(st.sampled_from(EPSILONS)),
+        epsilon=0 if is_sum else draw(st.sampled_from(EPSILONS)),
         when=when,
         **drawn,
     )

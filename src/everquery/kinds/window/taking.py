@@ -5,19 +5,11 @@ from __future__ import annotations
 from everquery.core.arrays import Array, Floats, Int32s, Int64s
 from everquery.core.jit import kernel
 from everquery.index.flags import Flags
+from everquery.kinds.window.entries import append_totals, append_value, is_taken, thin
 from everquery.kinds.window.families import SQUARES
-from everquery.kinds.window.lanes import (
-    LANES,
-    SPARE,
-    Lanes,
-    Pools,
-    append_totals,
-    append_value,
-    forget_left,
-    is_taken,
-    more_room,
-    thin,
-)
+from everquery.kinds.window.forgetting import forget_left
+from everquery.kinds.window.lanes import LANES, SPARE, Lanes, Pools
+from everquery.kinds.window.room import more_room
 from everquery.kinds.window.runs import ALL, EVENT, MATCH, RUN, TOLD, Groups, Runs
 from everquery.kinds.window.telling import Members, Told, look
 from everquery.state.pairs import FREE, SLOT_MASK, find_pair

@@ -133,8 +133,8 @@ def changes_now(
     while before > 0 and pools.mark[start + before - 1] + window == now:
         before -= 1
     old, _, _, _ = value_of(
-        statistic, family, each, pools.total, pools.rest, pools.base, pools.base_rest, lane, start,
-        before, end,
+        statistic, family, each, 0.0, pools.total, pools.rest, pools.base, pools.base_rest, lane,
+        start, before, end,
     )  # fmt: skip
     return bool(not (old == value or (old != old and value != value)))
 
@@ -219,8 +219,9 @@ def look(
         statistic = int(statistics[member])
         if statistic != known:
             value, low, high, count = value_of(
-                statistic, family, each, total, rest, base, base_rest, lane, start, first, end
-            )
+                statistic, family, each, epsilons[member], total, rest, base, base_rest, lane,
+                start, first, end,
+            )  # fmt: skip
             known = statistic
         if every > 0:
             last = said_at[at + member]
@@ -250,8 +251,10 @@ def look(
 @kernel
 def look_again(
     family: int,
+    timed: bool,
     each: bool,
     picked: Int64s,
+    places: Int64s,
     now: Array,
     flags: Flags,
     members: Members,
@@ -260,22 +263,29 @@ def look_again(
     never: Array,
     told: Told,
 ) -> tuple[int, Told]:
-    """Tell the queries of lanes what their windows of time are now that time has come this far.
+    """Tell the queries of lanes what their windows are, once events have come or time has passed.
 
     With `each`, of each moment until then at which they change.
+
+    Parameters
+    ----------
+    places : int64
+        Of the last event of each lane, as of which it is looked at; if there are none, it is looked
+        at as of `now`.
     """
     n = 0
     for i in range(picked.size):
         lane = picked[i]
-        looking = True
+        looking = lanes.limit[lane] > 0
         while looking:
-            moment = now[0]
+            moment = lanes.seen[lane] if places.size else now[0]
             if each:
                 moment = lanes.soonest[lane]
                 looking = moment <= now[0] and moment < never[0]
             if looking:
+                place = places[i] if places.size else NO_PLACE
                 n, told = look(
-                    family, True, each, lane, moment, NO_PLACE, flags, members, lanes, pools,
+                    family, timed, each, lane, moment, place, flags, members, lanes, pools,
                     never[0], told, n,
                 )  # fmt: skip
                 looking = each
@@ -309,6 +319,7 @@ def ask_lane(
     family: int,
     statistic: int,
     exact: bool,
+    error: float,
     lane: int,
     extent: Array,
     lanes: Lanes,
@@ -318,8 +329,8 @@ def ask_lane(
     start, end = int(lanes.start[lane]), int(lanes.used[lane])
     first = first_inside(pools.mark, start, end, extent[0], extent[1])
     return value_of(
-        statistic, family, exact, pools.total, pools.rest, pools.base, pools.base_rest, lane, start,
-        first, end,
+        statistic, family, exact, error, pools.total, pools.rest, pools.base, pools.base_rest, lane,
+        start, first, end,
     )  # fmt: skip
 
 
