@@ -19,6 +19,7 @@ NORMAL = 2.5758  # as many standard deviations hold 99 of 100 draws
 CERTAIN = 22.1  # ln(4e9): the bounds of an answer fail with a probability below 1e-9
 LEAST_SAMPLE = 64
 MOST = 1 << 31  # no sample or sketch is larger, however small the error
+LEAST_ERROR = 1e-6  # for which it would have to be
 
 _SEED = np.uint64(0x8C61_9F4A_35D7_02EB)
 _ODD = np.uint64(0x9E37_79B9_7F4A_7C15)
@@ -48,7 +49,7 @@ def sample_size(error: float) -> int:
 
     A small one is too low more often than a normal distribution says, and so is a little larger.
     """
-    wanted = np.ceil((NORMAL / error) ** 2 * (1 + error)) + 2
+    wanted = np.ceil((NORMAL / max(error, LEAST_ERROR)) ** 2 * (1 + error)) + 2
     return int(min(max(wanted, LEAST_SAMPLE), MOST))
 
 

@@ -56,8 +56,16 @@ class WindowIndex(WindowQueries):
     outcomes: ClassVar[tuple[Outcome, ...]] = OUTCOMES
     columns: ClassVar[tuple[NoticeColumn, ...]] = (
         NoticeColumn("value", pa.float64(), "the statistic of the window"),
-        NoticeColumn("low", pa.float64(), "lower bound of the value, which holds"),
-        NoticeColumn("high", pa.float64(), "upper bound of the value, which holds"),
+        NoticeColumn(
+            "low",
+            pa.float64(),
+            "lower bound of the value: see docs/windows.md",
+        ),
+        NoticeColumn(
+            "high",
+            pa.float64(),
+            "upper bound of the value: see docs/windows.md",
+        ),
         NoticeColumn("n", pa.int64(), "of how many events it is; -1 where that is not kept"),
     )
 

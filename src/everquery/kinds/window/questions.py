@@ -23,11 +23,12 @@ class WindowAnswer:
     value : float or None
         None where an empty window has none: the mean of nothing.
     low, high : float or None
-        Bounds of the value, which hold.
+        Bounds of the value, which hold; of distinct values and norms that are estimates, but for
+        one answer in a billion.
     n : int or None
         How many events it is of; None where that is not kept, as of a minimum.
     epsilon : float
-        How far off the value may be, as a share.
+        How far off the value may be, as a share; of estimates, in 99 of 100 answers.
     whole : bool
         Whether all of the window is known. A query that begins later than its events, or asks for a
         longer window than was held, fills as they come.

@@ -27,13 +27,7 @@ import numpy as np
 
 from everquery.core.arrays import Array, Floats, Int64s
 from everquery.core.jit import kernel, part
-from everquery.kinds.window.chances import (
-    MOST,
-    NORMAL,
-    find_number,
-    hash_of,
-    word_of,
-)
+from everquery.kinds.window.chances import LEAST_ERROR, MOST, NORMAL, find_number, hash_of, word_of
 from everquery.state.pairs import FREE
 
 LEAST_COUNTERS = 512
@@ -50,7 +44,7 @@ def counters_of(error: float) -> int:
 
     Its standard deviation, as a share of the length, is ``1 / sqrt(2 * counters)``.
     """
-    wanted = 64 * np.ceil(2 * (NORMAL / error) ** 2 / 64)
+    wanted = 64 * np.ceil(2 * (NORMAL / max(error, LEAST_ERROR)) ** 2 / 64)
     return int(min(max(wanted, LEAST_COUNTERS), MOST))
 
 
@@ -61,7 +55,7 @@ def bucket_share(error: float) -> float:
     The sketch takes half of the error, or less, where it has more counters than it needs; half of
     the bucket's length takes the rest.
     """
-    return float(2 * (error - NORMAL / np.sqrt(2 * counters_of(error))))
+    return float(max(2 * (error - NORMAL / np.sqrt(2 * counters_of(error))), 0.0))
 
 
 @part

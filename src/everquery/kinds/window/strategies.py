@@ -48,7 +48,7 @@ def queries(draw: st.DrawFn, query_id: str, stream: Stream) -> Window:
         drawn.pop("dwell", None)
     attribute = draw(names if statistic != "count" else st.none() | names)
     box = draw(st.just({}) | boxes(stream))
-    is_sum = statistic in SUMS or (statistic == "l1" and _is_positive(box.get(str(attribute))))
+    is_sum = statistic in SUMS or (statistic == "l1" and _is_positive(box.get(attribute or "")))
     return Window(
         query_id,
         statistic,
