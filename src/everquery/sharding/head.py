@@ -137,9 +137,16 @@ def check_token(value: object) -> Token:
     return value[0], check_nonce(value[1])
 
 
-def check_store(job: Job, number: int, store: Store) -> None:
-    """Raise if a shard's store is of another stream or another number of shards."""
-    Head.read(job, number, store)
+def refers_to_events(job: Job, number: int, store: Store) -> bool:
+    """Tell whether a shard's state refers to the events of earlier batches.
+
+    Raises
+    ------
+    SnapshotError
+        If the store is of another stream or another number of shards.
+    """
+    head = Head.read(job, number, store)
+    return head is not None and head.refers
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from pyspark.sql import Row
 
 from everquery.core.arrow_bytes import table_bytes
 from everquery.registry.rows import LogRow
-from everquery.sharding.head import check_store
+from everquery.sharding.head import refers_to_events
 from everquery.sharding.job import Job
 from everquery.sharding.journal import Store
 from everquery.sharding.left_tables import blob_of, clear_up, leave
@@ -84,13 +84,13 @@ class ShardWork:
                 blob = blob_of(row.operation) if row.operation else row.payload
                 events.append(((row.first, row.second), blob))
                 packed = True
-        if log or events:
+        # A shard without events comes along until its state refers to no earlier ones: else those
+        # would have to be kept for ever.
+        if log or events or refers_to_events(self.job, shard, store):
             again = spans[0] if len(spans) == 1 and not packed else None
             given = Input(log, events, again)
             output = run_batch(self.job, shard, given, store, self._past)
             yield from self._rows(shard, output)
-        else:
-            check_store(self.job, shard, store)
         Worker.rest()
 
     def _read(self, spans: Spans, shard: int) -> list[tuple[tuple[int, ...], Unpacked]]:
