@@ -72,6 +72,8 @@ LONG = (
     "spark/test_replay.py",
     "spark/test_rescale.py::test_the_state_goes_along",
     "spark/test_session.py::test_no",
+    "spark/test_state_by_reference.py::test_a_file",
+    "spark/test_state_by_reference.py::test_workers",
     "spark/test_watch.py::test_as_by_an_engine[bigint times",
     "spark/test_watch.py::test_as_by_an_engine[dates",
     "spark/test_watch.py::test_as_by_an_engine[double times",
