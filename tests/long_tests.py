@@ -14,6 +14,7 @@ LONG = (
     "conformance/test_kinds.py::test_replay_is_deterministic_and_ids_are_unique[spark",
     "conformance/test_kinds.py::test_snapshot_and_restore_at_every_batch_change_nothing[spark",
     "conformance/test_live_changes.py::test_queries_come_and_go_between_batches[spark",
+    "conformance/test_long_streams.py::test_restored_or_in_shards_it_tells_the_same[2",
     "conformance/test_long_streams.py::test_restored_or_in_shards_it_tells_the_same[3",
     "conformance/test_replacements.py::test_only_what_changed_is_told[spark",
     "conformance/test_toy.py::test_every_runtime_answers[spark",
@@ -97,6 +98,14 @@ LONG = (
     "unit/core/test_kernel_cache.py::test_the_private",
     "unit/core/test_kernel_cache.py::test_what_",
     "unit/shard/test_churn.py",
+    "unit/sharding/test_followed_parts.py::test_state_that_was_lost_comes_back[1",
+    "unit/sharding/test_followed_parts.py::test_state_that_was_lost_comes_back[2",
+    "unit/sharding/test_followed_parts.py::test_state_that_was_lost_comes_back[3",
+    "unit/sharding/test_quantile_state.py::test_a_shard_that_was_lost_tells_the_same[1",
+    "unit/sharding/test_quantile_state.py::test_a_shard_that_was_lost_tells_the_same[2",
+    "unit/sharding/test_quantile_state.py::test_a_shard_that_was_lost_tells_the_same[3",
+    "unit/sharding/test_references.py::test_it_is_exact_wherever_a_batch_is_cut_off[1",
+    "unit/sharding/test_references.py::test_it_is_exact_wherever_a_batch_is_cut_off[2",
 )
 
 _AS_BY_AN_ENGINE = "spark/test_watch.py::test_as_by_an_engine"
