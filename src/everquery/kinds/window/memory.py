@@ -65,8 +65,10 @@ def held_otherwise(store: Store, group: int, statistic: int) -> tuple[str, ...]:
         size, how = entry_bytes(layout_of(family, exact=False)), f"with epsilon={ERROR}"
     else:
         size, how = entry_bytes(FAMILY[statistic]), "with epsilon=0"
-    entries = round(sum(counts) / len(counts) * lanes.size)
-    return (f"{how}, it would hold about {entries:,} entries of {size} bytes",)
+    entries = sum(counts) / len(counts) * lanes.size
+    if not math.isfinite(entries):  # of a snapshot that nobody wrote
+        return ()
+    return (f"{how}, it would hold about {round(entries):,} entries of {size} bytes",)
 
 
 def _exact_entries(store: Store, lane: int, group: int, statistic: int) -> float:
