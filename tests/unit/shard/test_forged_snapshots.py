@@ -48,6 +48,8 @@ FORGED = [
     (0, put("queries.rows1.key", 0, 7), "not below 7"),
     (0, put("queries.rows0.high", 0, -np.inf), "not above the lower end"),
     (0, put("keys.held.key", 0, 2**31 - 1), "'held.key'"),
+    (0, put("keys.last_time", 0, 2**62), "after the newest time seen"),
+    (0, put("queries.correlated epsilon", 0, np.nan), "epsilon of a correlated query is no number"),
     (0, put("queries.kinds", 0, 9), "'kinds' has 9"),
     (0, put("queries.states", 0, 0), "'states'"),
     (0, put("queries.states", 0, 1 | 128), "a state without name"),

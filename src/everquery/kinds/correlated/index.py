@@ -282,6 +282,8 @@ class CorrelatedIndex(KindIndex):
         """Raise if what queries ask for can't be."""
         for each in Correlated.numbers:
             column = numbers[each.name]
+            if np.isnan(column).any():
+                refuse(f"{each.name} of a correlated query is no number")
             given = (column != 0) | each.required
             for limit in each.limits:
                 if (limit.breaks(column) & given).any():

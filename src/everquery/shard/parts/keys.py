@@ -159,6 +159,9 @@ class KeysPart(Part):
             contents.check(CHANGED)
         contents.sizes.setdefault("saved", contents.sizes["keys"] if keyed else 1)
         contents.check(COLUMNS)
+        if values["newest"] is not None:
+            later = (contents["next_seq"] > 0) & (contents["last_time"] > values["newest"])
+            check_none(later, "last_time", contents["last_time"], "after the newest time seen")
         contents.check(SIGHTS)
         _check_sights(contents)
         contents.check(HELD)
